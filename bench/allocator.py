@@ -29,7 +29,7 @@ from nearfield.base import shared_heap
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.paired import Gain
 from nearfield.rules.gains import geometric_mean
-from nearfield.rules.knobs import Settings, knob_files
+from nearfield.rules.knobs import Settings, read_all_knob_files
 from nearfield.rules.schema import load_rules
 
 MAX_RATIO = 1.05
@@ -75,7 +75,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     if not options.programs:
         verdict(None, "mimalloc-bench's programs are not named (--programs FOLDER)")
         return {"met": None}
-    environment = {**shared_heap.preload_variables(os.environ), **settings_of(options)}
+    environment = {**shared_heap.heap_preload_variables(os.environ), **settings_of(options)}
     cpus = two_cpus(options.cpus)
     costs: dict[Program, dict[Case, Gain]] = {}
     results, bars = {}, []
@@ -97,7 +97,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     if not results and not bars:
         raise UsageError(f"{options.programs} holds none of the programs", "name the folder that they were built into")
     print_table(costs)
-    console.print(f"  {shared_heap.VARIABLE}={environment[shared_heap.VARIABLE]}")
+    console.print(f"  {shared_heap.HEAP_VARIABLE}={environment[shared_heap.HEAP_VARIABLE]}")
     bars += [bar(costs, several, what) for several in (False, True) for what in ("time", "memory")]
     return {"met": report_bars(bars), "programs": results, "bars": [one._asdict() for one in bars]}
 
@@ -106,14 +106,15 @@ def settings_of(options: argparse.Namespace) -> dict[str, str]:
     """NEARFIELD_HEAP, with what the settings or rules have for the heap itself."""
     if options.rules:
         rules = load_rules(options.rules)
-        knobs, settings = rules.knobs(), rules.best_for_all().parameters
+        knobs, settings = rules.find_knob_file(), rules.best_rule_for_all_pairs().parameters
     else:
-        knobs, settings = next(file for file in knob_files() if file.shared_heap), options.settings or {}
-    if problems := knobs.problems(settings):
+        knobs, settings = next(file for file in read_all_knob_files() if file.shared_heap), options.settings or {}
+    if problems := knobs.find_problems(settings):
         raise UsageError(problems[0])
     own: Settings = {name: value for name, value in settings.items() if knobs[name].carrier == "heap"}
     made = knobs.environment({**own, "shared_heap": "on"})
-    return {**made, shared_heap.VARIABLE: f"{made[shared_heap.VARIABLE]},at_start=1"}  # these programs have no MPI
+    # these programs have no MPI
+    return {**made, shared_heap.HEAP_VARIABLE: f"{made[shared_heap.HEAP_VARIABLE]},at_start=1"}
 
 
 def find_inputs(options: argparse.Namespace) -> Path | None:

@@ -41,7 +41,7 @@ from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.base.paired import measure_alternately
 from nearfield.base.units import counted, format_bytes, parse_bytes
 from nearfield.mpi import Installation
-from nearfield.mpi.build import COLLECTIVES
+from nearfield.mpi.build import COLLECTIVES_TARGET
 from nearfield.rules import collectives
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import load_rules
@@ -124,13 +124,20 @@ def choose_sizes(options: argparse.Namespace) -> list[int]:
 
 def prepare(inst: Installation, options: argparse.Namespace, scratch: Path) -> tuple[Place, Path, dict[str, Way]]:
     """Returns where ranks run, the program, and the three ways to launch it. Builds what is missing."""
-    library = mpi.program(inst, COLLECTIVES, progress=lambda text: progress.print(text, style="dim", markup=False))
+    library = mpi.build_target(
+        inst, COLLECTIVES_TARGET, progress=lambda text: progress.print(text, style="dim", markup=False)
+    )
     program = program_for(inst, "collectives", scratch)
     here = Place(inst, two_cpus(options.cpus), {})
     here.check()
-    heap, both = shared_heap.preload_variables(os.environ), collectives.preload_variables(library, os.environ)
+    heap, both = (
+        shared_heap.heap_preload_variables(os.environ),
+        collectives.collectives_preload_variables(library, os.environ),
+    )
     if options.rules:
-        both[collectives.VARIABLE] = collectives.selection_text(load_rules(options.rules).collectives())
+        both[collectives.COLLECTIVES_VARIABLE] = collectives.format_selection(
+            load_rules(options.rules).collective_tables()
+        )
     return here, program, {"baseline": STOCK, "heap": Way(environment=heap), "collectives": Way(environment=both)}
 
 

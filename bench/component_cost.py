@@ -21,10 +21,10 @@ from nearfield.apply import per_pair
 from nearfield.base.errors import MpiError
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.rules.applicability import machine_table
+from nearfield.rules.applicability import make_machine_table
 from nearfield.rules.knobs import KnobFile, find_knobs
 from nearfield.rules.schema import MpiTable, Rules, RuleTable, TriedTable
-from nearfield.tune.paired_runs import ResidentJob, interleaved_pairs
+from nearfield.tune.paired_runs import ResidentJob, measure_interleaved_pairs
 
 BAR_NS = 50.0
 CASE = ("pingpong", 8)
@@ -34,7 +34,7 @@ OTHER_SETTINGS = {"openmpi": {"eager_limit": 8192}, "mpich": {"cma_threshold": 1
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
     results = []
-    for inst in mpi.discover():
+    for inst in mpi.find_usable_mpis():
         transport, _ = mpi.transport_or_reason(inst)
         knobs = find_knobs(inst.family, inst.version, transport)
         if knobs.per_pair:
@@ -46,21 +46,21 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def measure(inst: Installation, knobs: KnobFile, count: int) -> dict[str, Any]:
-    topology = Topology.live()
-    distance, cores = next(iter(topology.representatives().items()))
-    environment = per_pair.environment(two_rules(inst, knobs, topology, distance), inst, os.environ)
+    topology = Topology.of_this_machine()
+    distance, cores = next(iter(topology.representative_pairs().items()))
+    environment = per_pair.per_pair_environment(two_rules(inst, knobs, topology, distance), inst, os.environ)
     if knobs.per_pair == "shim":
         environment["NEARFIELD_PAIR_CLASSES"] = f"0-1:{distance}"
-    engine = mpi.program(inst)
+    engine = mpi.build_target(inst)
     with (
         ResidentJob(inst, engine, topology, cores, [CASE[1]], {}) as stock,
         ResidentJob(inst, engine, topology, cores, [CASE[1]], environment) as ours,
     ):
         for job in (stock, ours):
-            job.check(CASE)
-        found = interleaved_pairs(stock, ours, CASE, count)
-    difference = _native.median_estimate([pair.other - pair.baseline for pair in found])
-    stock_ns = _native.quantile([pair.baseline for pair in found], 0.5)
+            job.check_data(CASE)
+        found = measure_interleaved_pairs(stock, ours, CASE, count)
+    difference = _native.median_estimate([pair.other_ns - pair.baseline_ns for pair in found])
+    stock_ns = _native.quantile([pair.baseline_ns for pair in found], 0.5)
     interval = (difference.value, difference.low, difference.high)
     console.print(
         f"{inst.name}: stock {stock_ns:.0f} ns, {knobs.per_pair} adds {interval[0]:.1f} ns "
@@ -78,7 +78,7 @@ def two_rules(inst: Installation, knobs: KnobFile, topology: Topology, distance:
     return Rules(
         schema_version=1, nearfield="", created="", command="", seconds=0.0, host="",
         mpi=MpiTable(family=inst.family, version=inst.version, transport=knobs.transport),
-        machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
+        machine=make_machine_table(topology, topology.cache_bytes(topology.pus[0])),
         tried=TriedTable(measured=0, left=0),
         rule=[
             RuleTable(distance=d, pair="0-1", parameters=p, memory_per_rank_bytes=0, at_ranks_per_node=2)

@@ -23,7 +23,7 @@ from support import console, finish, new_table, parser, verdict
 
 from nearfield._native import Plan
 from nearfield.machine import load_machine
-from nearfield.plan import costs_of_machine, splits
+from nearfield.plan import costs_of_machine, find_plans
 
 GRID = (256, 256, 256)
 
@@ -81,7 +81,7 @@ def split_ns(claim: Claim, name: str, options: argparse.Namespace) -> float:
     if options.load is not None:
         costs.network.load_factor = costs.same_node.load_factor = options.load
         costs.network.load_from_bytes = costs.same_node.load_from_bytes = 0
-    listed = splits(GRID, options.ranks, costs, ranks_per_node=per_node, element_bytes=options.element)
+    listed = find_plans(GRID, options.ranks, costs, ranks_per_node=per_node, element_bytes=options.element)
     return options.arrays * min(plan.time_ns for plan in listed if name in names(plan))
 
 

@@ -29,7 +29,7 @@ from support import console, engine_for, finish, header_of, new_table, parser, r
 
 from nearfield import _native, mpi
 from nearfield.measure.live.lines import Line
-from nearfield.mpi.build import native_source
+from nearfield.mpi.build import native_source_folder
 
 BAR_NS = 30.0
 LENGTHS_NS = (0, 100, 200, 400)
@@ -37,7 +37,7 @@ BATCH = 16  # operations between the two clock reads of `alone` (overhead.cpp)
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
-    inst = mpi.choose(options.mpi)
+    inst = mpi.choose_mpi(options.mpi)
     engine = engine_for(inst, source_with_scenario())
     cpus = two_cpus(options.cpus)
     lines = run_engine(inst, engine, cpus, "overhead", budget_s=options.seconds, min_samples=options.repetitions)
@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 def source_with_scenario() -> Path:
     """The engine's sources with one scenario more, which is one file more. The engine that users run has no trace of
     it; everything else in this one is the same."""
-    source, copy = native_source(), mpi.cache_root() / "bench-source"
+    source, copy = native_source_folder(), mpi.cache_root() / "bench-source"
     shutil.rmtree(copy, ignore_errors=True)
     for folder in ("src", "include"):
         shutil.copytree(source / folder, copy / folder)

@@ -24,7 +24,7 @@ from support.launches import program_for
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import measure_alternately, paired_gain
-from nearfield.forecast.recording import FOLDER
+from nearfield.forecast.recording import FOLDER_VARIABLE
 from nearfield.mpi import Installation
 
 BAR_SHARE, BAR_NS = 0.01, 50.0
@@ -34,7 +34,7 @@ CALLS = 2  # of a rank in a round of `messages`
 def main(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what was found for each MPI."""
     results = []
-    for inst in [mpi.choose(options.mpi)] if options.mpi else mpi.discover():
+    for inst in [mpi.choose_mpi(options.mpi)] if options.mpi else mpi.find_usable_mpis():
         with tempfile.TemporaryDirectory(prefix="nearfield-") as folder:
             results.append(measure(inst, Path(folder), options.pairs))
     table = new_table("time under the layer / time alone", "MPI, program", "ratio, interval, added ns a round")
@@ -51,10 +51,13 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 
 def measure(inst: Installation, folder: Path, pairs: int) -> dict[str, Any]:
     """Returns the ratios of both programs under one MPI, and whether they meet the bar."""
-    program, layer = program_for(inst, "forecast_overhead", folder), mpi.program(inst, mpi.FORECAST)
+    program, layer = program_for(inst, "forecast_overhead", folder), mpi.build_target(inst, mpi.FORECAST_TARGET)
     found: dict[str, Any] = {"mpi": inst.name}
     for name in ("compute", "messages"):
-        ways: dict[str, dict[str, str]] = {"alone": {}, "layer": {"LD_PRELOAD": str(layer), FOLDER: str(folder)}}
+        ways: dict[str, dict[str, str]] = {
+            "alone": {},
+            "layer": {"LD_PRELOAD": str(layer), FOLDER_VARIABLE: str(folder)},
+        }
         rounds = measure_alternately({way: partial(round_ns, inst, program, name, ways[way]) for way in ways})
         found_rounds = list(islice(rounds, pairs + 1))[1:]  # the first one warms up
         alone, under = ([times[way] for times in found_rounds] for way in ways)
@@ -68,7 +71,7 @@ def measure(inst: Installation, folder: Path, pairs: int) -> dict[str, Any]:
 def round_ns(inst: Installation, program: Path, name: str, env: dict[str, str]) -> float:
     """Returns the ns of a round, from one launch on two ranks."""
     done = mpi.run(inst, [str(program), name], 2, timeout_s=120, env=env)
-    if not done.ok:
+    if not done.has_succeeded:
         raise MeasurementError(f"{program.name} {name} ended with exit code {done.exit_code}", done.stderr[-600:])
     return float(done.stdout.split()[-1])
 

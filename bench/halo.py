@@ -48,7 +48,7 @@ Ratio = tuple[float, float, float]
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
     cpus = two_cpus(options.cpus)
-    found = [mpi.choose(name) for name in options.mpi] if options.mpi else mpi.discover()
+    found = [mpi.choose_mpi(name) for name in options.mpi] if options.mpi else mpi.find_usable_mpis()
     results: dict[str, Any] = {}
     for inst in found:
         for part in PARTS if "all" in options.part else options.part:
@@ -67,7 +67,7 @@ def lines_of(
 ) -> list[dict[str, Any]]:
     """Builds a program of bench/halo for this MPI, runs it, and returns the lines it printed. `parts`: what else it
     consists of, each a file of bench/halo with flags of its own, by any name."""
-    library = mpi.program(inst, mpi.HALO, progress=lambda text: console.print(text, style="dim"))
+    library = mpi.build_target(inst, mpi.HALO_TARGET, progress=lambda text: console.print(text, style="dim"))
     with tempfile.TemporaryDirectory(prefix="nearfield-bench-") as folder:
         built = Path(folder) / program
         compiler = [str(inst.compiler), *flags, f"-I{INCLUDE}", f"-I{HERE}"]

@@ -67,9 +67,11 @@ def choose_mpis(names: list[str] | None) -> list[Installation]:
     """Returns the MPIs to compare: those named, otherwise the newest Intel MPI and MPICH, whose ABI IMB's program
     uses."""
     if names:
-        return [mpi.choose(name) for name in names]
+        return [mpi.choose_mpi(name) for name in names]
     newest: dict[str, Installation] = {}
-    for inst in sorted(mpi.discover(), key=lambda i: [int(part) for part in i.version.split(".") if part.isdigit()]):
+    for inst in sorted(
+        mpi.find_usable_mpis(), key=lambda i: [int(part) for part in i.version.split(".") if part.isdigit()]
+    ):
         if inst.family in ("intel", "mpich"):
             newest[inst.family] = inst
     return list(newest.values())

@@ -41,7 +41,7 @@ from support.launches import (
 
 from nearfield import mpi
 from nearfield.mpi import Installation, remove_stale_shm, snapshot_shm
-from nearfield.mpi.marked_processes import MARK, end_launch
+from nearfield.mpi.marked_processes import MARK_VARIABLE, end_launch
 from nearfield.rules import collectives
 from nearfield.rules.knobs import find_knobs
 
@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 def by_collectives(inst: Installation) -> Tuned:
     """Returns launches in which every communicator has the collectives of a node from its first one on."""
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
-    environment = {**collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
+    environment = {**collectives.collectives_variables(inst, os.environ), collectives.COLLECTIVES_VARIABLE: "after=0"}
     return Tuned("the collectives of a node", knobs, Way(environment=environment))
 
 
@@ -120,7 +120,7 @@ def kill_once(here: Place, way: Way, argv: list[str], delay_s: float, victim: in
     words, env = here.command(argv)
     mark = uuid.uuid4().hex
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    environment = {**env, **here.common, **way.environment, MARK: mark}
+    environment = {**env, **here.common, **way.environment, MARK_VARIABLE: mark}
     process = subprocess.Popen([*way.before, *words], env=environment, start_new_session=True, **quiet)
     try:
         with suppress(subprocess.TimeoutExpired):

@@ -32,7 +32,7 @@ from support import console, finish, parser, verdict
 from nearfield import mpi
 from nearfield.base import shared_heap
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.marked_processes import MARK, end_launch
+from nearfield.mpi.marked_processes import MARK_VARIABLE, end_launch
 from nearfield.rules import collectives
 
 FOLDERS = "pt2pt,coll,comm"
@@ -82,7 +82,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     if not options.suite:
         console.print("skipped: name the folder test/mpi of MPICH's sources, where it was built")
         return {"met": None}
-    inst, found = mpi.choose(options.mpi), defaultdict(list)
+    inst, found = mpi.choose_mpi(options.mpi), defaultdict(list)
     tests = [test for name in options.folders.split(",") for test in tests_of(options.suite / name)]
     if options.once:
         smallest = {test.program: test for test in sorted(tests, key=lambda test: -test.ranks)}
@@ -133,17 +133,26 @@ def run(test: Test, inst: Installation, options: argparse.Namespace, way: str = 
     command, env = launch_command(inst, argv, test.ranks, oversubscribe=test.ranks > (os.cpu_count() or 1))
     with TemporaryDirectory(prefix="nearfield-bench-") as folder:
         if way == "heap":
-            env = {**env, **shared_heap.preload_variables(os.environ), shared_heap.VARIABLE: HEAP}
+            env = {**env, **shared_heap.heap_preload_variables(os.environ), shared_heap.HEAP_VARIABLE: HEAP}
         elif way == "collectives":
-            env = {**env, **collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: "after=0"}
+            env = {
+                **env,
+                **collectives.collectives_variables(inst, os.environ),
+                collectives.COLLECTIVES_VARIABLE: "after=0",
+            }
         elif way == "across-nodes":
             settings = f"after=0,node_ranks=2,{_ACROSS_NODES}"
-            env = {**env, **collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: settings}
+            env = {
+                **env,
+                **collectives.collectives_variables(inst, os.environ),
+                collectives.COLLECTIVES_VARIABLE: settings,
+            }
         elif way:
             words = [word.format(trace=f"{folder}/trace") for word in WAYS[way]]
             command = [sys.executable, "-m", "nearfield", *words, *command]
         process = subprocess.Popen(
-            command, env={**env, **test.environment, MARK: mark}, cwd=test.program.parent, text=True, errors="replace",
+            command, env={**env, **test.environment, MARK_VARIABLE: mark}, cwd=test.program.parent,
+            text=True, errors="replace",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:

@@ -111,6 +111,6 @@ const ScenarioInfo overhead_info{
 }  // namespace
 
 extern const Spec overhead_spec;
-const Spec overhead_spec{overhead_info, 1.0, make_variant<Scenario, OverheadScenario>};
+const Spec overhead_spec{overhead_info, 1.0, make_implementation<Scenario, OverheadScenario>};
 
 }  // namespace nearfield::probe

@@ -36,7 +36,7 @@ from nearfield import mpi
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain
 from nearfield.forecast.ranks import CallCategory, read_ranks
-from nearfield.forecast.recording import FOLDER
+from nearfield.forecast.recording import FOLDER_VARIABLE
 from nearfield.rules import collectives
 from nearfield.rules.knobs import find_knobs
 
@@ -48,8 +48,8 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what was found for each program."""
     (inst,) = choose_mpis(options)
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
-    layer = str(mpi.program(inst, mpi.FORECAST))
-    below = collectives.variables_for_installation(inst, os.environ)
+    layer = str(mpi.build_target(inst, mpi.FORECAST_TARGET))
+    below = collectives.collectives_variables(inst, os.environ)
     ways = {
         "stock": Way((), {"LD_PRELOAD": layer}),
         "collectives": Way((), {**below, "LD_PRELOAD": f"{layer} {below['LD_PRELOAD']}"}),
@@ -92,15 +92,15 @@ def run(
     """Returns the time of one run, and the time of both ranks in collectives, in seconds. Adds the share of the latter
     to `shares`, and each function's to `by_name`."""
     with TemporaryDirectory(prefix="nearfield-bench-") as folder:
-        seconds = program.run(here, way.with_environment({FOLDER: folder}), results)[CASE]
+        seconds = program.run(here, way.with_environment({FOLDER_VARIABLE: folder}), results)[CASE]
         ranks = read_ranks(Path(folder))
         if len(ranks) != 2:
             raise MeasurementError(f"{program.name}: the records of {len(ranks)} ranks, not of 2")
-    calls = [call for rank in ranks for call in rank.calls if call.category is CallCategory.COLLECTIVE]
+    calls = [call for rank in ranks for call in rank.call_groups if call.category is CallCategory.COLLECTIVE]
     for call in calls:
-        by_name[call.name] += call.seconds
-    within = sum(call.seconds for call in calls)
-    shares.append(within / sum(rank.seconds for rank in ranks))
+        by_name[call.name] += call.duration_s
+    within = sum(call.duration_s for call in calls)
+    shares.append(within / sum(rank.duration_s for rank in ranks))
     return {CASE: seconds, COLLECTIVES: within}
 
 

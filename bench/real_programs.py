@@ -34,8 +34,8 @@ from support.programs import hpcc_input
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
 from nearfield.base.paired import Gain
-from nearfield.base.toml import read_toml
-from nearfield.forecast.recording import FOLDER
+from nearfield.base.toml import parse_toml_values
+from nearfield.forecast.recording import FOLDER_VARIABLE
 
 MAX_OVERHEAD = 1.01
 CASE = ("time", "")
@@ -78,7 +78,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         if not (setting := load_or_tune(inst, options, scratch)):
             return {"met": None}
         here = place(inst, options, setting.knobs)
-        layer = Way((), {"LD_PRELOAD": str(mpi.program(inst, mpi.FORECAST)), FOLDER: name})
+        layer = Way((), {"LD_PRELOAD": str(mpi.build_target(inst, mpi.FORECAST_TARGET)), FOLDER_VARIABLE: name})
         made = new_table("on two ranks", "program", "MPI, at most, likely, gain, layer, control, same results")
         for program in programs(options, scratch):
             before = forecast(program, here, options.rules)
@@ -111,7 +111,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
 def programs(options: argparse.Namespace, scratch: Path) -> list[Program]:
     """Returns the programs that are here, prepared. The others are left out, with where they come from."""
     made = []
-    for name, about in read_toml(Path(__file__).with_suffix(".toml").read_text()).items():
+    for name, about in parse_toml_values(Path(__file__).with_suffix(".toml").read_text()).items():
         if options.only and not re.search(options.only, name):
             continue
         program = shutil.which(about["program"], path=options.programs) or shutil.which(about["program"])

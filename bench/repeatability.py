@@ -28,7 +28,7 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, agreement, compare, values_agree
+from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, compare_records, count_agreeing_times, values_agree
 
 BAR = 0.90
 LEAST_COMMON = 5  # a group of fewer times says nothing
@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     comparisons = [changes_between(a, b) for a, b in combinations(profiles, 2)]
     together = [change for changes in comparisons for change in changes]
     console.print(by_scenario(together), causes(together), offenders(together, options.worst))
-    shares = [agreement(changes) for changes in comparisons]
+    shares = [count_agreeing_times(changes) for changes in comparisons]
     for (a, b), share in zip(combinations(profiles, 2), shares, strict=True):
         console.print(f"{a.path.name} and {b.path.name}: {share['agreeing']} of {share['stable']} stable times agree")
     known = [share["share"] for share in shares if share["share"] is not None]
@@ -67,7 +67,7 @@ def measure(folder: Path, options: argparse.Namespace) -> Iterable[Path]:
 
 def changes_between(a: Profile, b: Profile) -> list[Change]:
     """The times that count: of the scenarios themselves, with a value in both."""
-    changes = compare(a.records, b.records, (a.run, b.run), DEFAULT_THRESHOLD).changes
+    changes = compare_records(a.records, b.records, (a.run, b.run), DEFAULT_THRESHOLD).changes
     return [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
 
 
@@ -107,7 +107,7 @@ def by_scenario(changes: list[Change]) -> Table:
     made = new_table("times stable in both, by scenario", "scenario", numbers)
     groups = {**grouped(changes, lambda c: [c.key["scenario"]]), "all": changes}
     for scenario, group in groups.items():
-        share = agreement(group)
+        share = count_agreeing_times(group)
         known = sorted(deviation(c) for c in group if is_stable(c))
         middle = f"{100 * math.expm1(known[len(known) // 2]):.1f} %" if known else "-"
         part = f"{100 * share['share']:.1f} %" if share["share"] is not None else "-"

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
 from random_programs import ARRAYS, random_program  # noqa: E402
 
 from nearfield import mpi  # noqa: E402
-from nearfield.rewrite import analyse, driver, proof  # noqa: E402
-from nearfield.rewrite.check.build import include_folders  # noqa: E402
+from nearfield.rewrite import analyze, driver, proof  # noqa: E402
+from nearfield.rewrite.check.build import mpi_include_folders  # noqa: E402
 
 LINES, BAR_S = 1000, 2.0
 PHASES = {  # by name: a function, as a member of what it is called by
@@ -57,7 +57,7 @@ def dense_file(lines: int, first: int = 0) -> str:
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
     text = dense_file(options.lines, options.first)
-    arguments = [f"-I{folder}" for folder in include_folders(mpi.choose(options.mpi))]
+    arguments = [f"-I{folder}" for folder in mpi_include_folders(mpi.choose_mpi(options.mpi))]
     spent: dict[str, float] = defaultdict(float)
     for name, (owner, function) in PHASES.items():
         setattr(owner, function, _timed(getattr(owner, function), name, spent))
@@ -65,7 +65,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         path = Path(folder) / "dense.c"
         path.write_text(text, encoding="utf-8")
         start = time.process_time()
-        found = analyse(path, arguments, assume_noalias=ARRAYS)
+        found = analyze(path, arguments, assume_noalias=ARRAYS)
         total = time.process_time() - start
     functions, lines = text.count("void region_"), text.count("\n")
     console.print(f"{lines} lines, {functions} functions, {len(found.patches)} patches, {len(found.missed)} refusals")

@@ -17,11 +17,11 @@ from support import console, finish, parser, verdict
 
 from nearfield import mpi
 from nearfield.base.topology import Topology
-from nearfield.rules.criterion import SIZES, search_cases
+from nearfield.rules.criterion import SEARCH_SIZES, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.tune.model import candidate_settings
-from nearfield.tune.paired_benchmark import Comparison, PairedBenchmark
+from nearfield.tune.paired_benchmark import PairedBenchmark, PairedComparison
 from nearfield.tune.paired_runs import ResidentJob
 from nearfield.tune.search import Deadline, Search
 
@@ -29,11 +29,11 @@ BAR = 0.97
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
-    inst = mpi.choose(options.mpi)
-    engine, topology = mpi.program(inst), Topology.live()
+    inst = mpi.choose_mpi(options.mpi)
+    engine, topology = mpi.build_target(inst), Topology.of_this_machine()
     transport, _ = mpi.transport_or_reason(inst)
     knobs = find_knobs(inst.family, inst.version, transport)
-    distance, cores = next(iter(topology.representatives().items()))
+    distance, cores = next(iter(topology.representative_pairs().items()))
     winners: dict[str, Settings] = {}
     with PairedBenchmark(inst, engine, topology, cores, knobs) as benchmark:
         for name in ("search", "grid"):
@@ -50,13 +50,13 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             console.print(f"{name}: {took}, winner {winners[name]}")
 
     def job(settings: Settings) -> ResidentJob:
-        return ResidentJob(inst, engine, topology, cores, SIZES, knobs.environment(settings))
+        return ResidentJob(inst, engine, topology, cores, SEARCH_SIZES, knobs.environment(settings))
 
     with job(winners["grid"]) as grid, job(winners["search"]) as found:
-        comparison = Comparison(grid, found, search_cases(SIZES), [], 0)
+        comparison = PairedComparison(grid, found, search_cases(SEARCH_SIZES), [], 0)
         for case in comparison.cases:
-            grid.check(case)
-            found.check(case)
+            grid.check_data(case)
+            found.check_data(case)
         comparison.measure(options.pairs)
         mean = geometric_mean(comparison.gains().values())
     met = mean.value >= BAR

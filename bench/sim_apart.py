@@ -21,7 +21,7 @@ from support import console, finish, new_table, parser, verdict
 from nearfield._native import simulation
 from nearfield.machine import load_machine
 from nearfield.machine.native import to_native
-from nearfield.measure.sim.places import NO_PAIR
+from nearfield.measure.sim.places import ALL_CORES
 
 POLICIES = ["memory", "header-l2", "payload-l3", "header-payload"]
 SLOWDOWNS = [1.0, 2.5, 5.0, 7.5]
@@ -38,7 +38,7 @@ def simulated(operation: str, size: int, policies: list[str], slowdowns: list[fl
     """Returns times and counts of every policy at every speed."""
     parameters: list[Any] = [("operation", operation), ("size_bytes", size), ("ranks", NODES), ("nodes", NODES)]
     machine = to_native(load_machine("power5-redstorm"))
-    found = simulation.run("application", machine, NO_PAIR.native(), parameters, policies, slowdowns, 1)
+    found = simulation.run("application", machine, ALL_CORES.to_native_place(), parameters, policies, slowdowns, 1)
     return {
         (one.metric, policies[one.variant], slowdowns[one.speed]): one.value
         for one in found

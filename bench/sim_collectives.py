@@ -26,7 +26,7 @@ from nearfield.base.units import format_bytes, format_ns
 from nearfield.machine import load_machine
 from nearfield.machine.native import to_native
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.operations import Operations, Savings, savings_of
+from nearfield.measure.sim.operations import OperationRequest, PolicySavings, savings_of
 from nearfield.measure.sim.store import simulate_rows
 from nearfield.ui.progress import ProgressDisplay
 
@@ -70,15 +70,15 @@ def speed() -> dict[str, float]:
     }
 
 
-def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[Savings]]:
+def sweep(policy: str, sizes: tuple[int, ...]) -> tuple[float, list[PolicySavings]]:
     machine = load_machine("power5-redstorm")
-    operations = Operations(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, total_bytes=True)
+    operations = OperationRequest(machine, SWEEP, sizes, (64,), (policy,), SLOWDOWNS, uses_total_sizes=True)
     with ProgressDisplay(console) as display:
-        seconds, rows = processor_s(lambda: simulate_rows(operations.cases(), pool.runner_on_cores(1), display))
+        seconds, rows = processor_s(lambda: simulate_rows(operations.cases(), pool.make_runner_on_cores(1), display))
     return seconds, savings_of(rows)
 
 
-def merged(found: list[Savings], more: list[Savings]) -> list[Savings]:
+def merged(found: list[PolicySavings], more: list[PolicySavings]) -> list[PolicySavings]:
     """Both policies of a case side by side."""
     places = {(one.operation, one.size_bytes, one.slowdown): one for one in found}
     for one in more:
@@ -86,7 +86,7 @@ def merged(found: list[Savings], more: list[Savings]) -> list[Savings]:
     return found
 
 
-def draw(found: list[Savings]) -> None:
+def draw(found: list[PolicySavings]) -> None:
     columns = ",".join(f"{policy[:-3]} x{factor:g}" for policy in POLICIES for factor in SLOWDOWNS)
     table = new_table("S4.7 on 64 nodes: less time than with memory", "collective", "one size,base," + columns)
     for first in (one for one in found if one.slowdown == SLOWDOWNS[0]):

@@ -34,7 +34,7 @@ from nearfield._native import simulation
 from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.machine.native import to_native
-from nearfield.measure.sim.places import NO_PAIR
+from nearfield.measure.sim.places import ALL_CORES
 
 MIB = 1 << 20
 # Times as fast as the bare loop and as pycachesim, at least.
@@ -275,7 +275,7 @@ def simulated_s(operation: str, size: int, nodes: int, policies: list[str], slow
     parameters: list[Any] = [("operation", operation), ("size_bytes", size), ("ranks", nodes), ("nodes", nodes)]
     scenario = "application" if operation in ("amg", "fft") else "collective"
     return 1 / rate_of(
-        1, lambda: simulation.run(scenario, machine, NO_PAIR.native(), parameters, policies, slowdowns, 1)
+        1, lambda: simulation.run(scenario, machine, ALL_CORES.to_native_place(), parameters, policies, slowdowns, 1)
     )
 
 

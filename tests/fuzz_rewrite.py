@@ -84,7 +84,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.bugs:
         return _bugs(options)
-    inst, whole, start = mpi.choose(options.mpi), Outcome(), time.monotonic()
+    inst, whole, start = mpi.choose_mpi(options.mpi), Outcome(), time.monotonic()
     for first in range(options.first, options.first + options.programs, BATCH):
         last = min(first + BATCH, options.first + options.programs)
         one = fuzz(range(first, last), inst)

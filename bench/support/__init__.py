@@ -16,8 +16,8 @@ from rich.table import Table
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.base.topology import Topology
-from nearfield.measure.live.launch import Job, plan_text, run_job
-from nearfield.measure.live.layout import Group, Place
+from nearfield.measure.live.launch import LaunchJob, format_plan, run_job
+from nearfield.measure.live.layout import RankGroup, RankPlace
 from nearfield.measure.live.lines import LaunchLine, Line, SamplesLine, read_lines
 from nearfield.measure.request import Request
 from nearfield.mpi import Installation
@@ -70,7 +70,7 @@ def two_cpus(text: str | None) -> tuple[int, int]:
         except ValueError as error:
             raise UsageError(f"--cpus {text}: not two CPU numbers", "write them as 0,1") from error
         return a, b
-    between_cores = [p for d, p in Topology.live().representatives().items() if d != "same-core"]
+    between_cores = [p for d, p in Topology.of_this_machine().representative_pairs().items() if d != "same-core"]
     if not between_cores:
         raise UsageError("two ranks need two cores; this machine lets us use one")
     return between_cores[0]
@@ -87,8 +87,8 @@ def run_engine(
     sizes: tuple[int, ...] = (),
 ) -> list[Line]:
     """One launch of one scenario on two ranks, planned and run as `nearfield probe` does; the lines it wrote."""
-    group = Group(("pair",), tuple(Place(cpu) for cpu in cpus))
-    job = Job(group, 0, {scenario: budget_s})
+    group = RankGroup(("pair",), tuple(RankPlace(cpu) for cpu in cpus))
+    job = LaunchJob(group, 0, {scenario: budget_s})
     extra = {"tolerance": "0.01", "min_samples": str(min_samples)}
     extra |= {"sizes": " ".join(map(str, sizes))} if sizes else {}
     with tempfile.TemporaryDirectory(prefix="nearfield-bench-") as name:
@@ -98,7 +98,7 @@ def run_engine(
             inst,
             engine,
             folder,
-            lambda output: plan_text(job, Request(), Topology.live(), output, folder / "stop", extra),
+            lambda output: format_plan(job, Request(), Topology.of_this_machine(), output, folder / "stop", extra),
             launcher=None,
             on_progress=lambda scenario, share: None,
         )
@@ -123,4 +123,4 @@ def samples_of(lines: list[Line], metric: str, side: str | None = None, **parame
 
 
 def engine_for(inst: Installation, source: Path | None = None) -> Path:
-    return mpi.program(inst, progress=lambda text: console.print(text, style="dim"), source=source)
+    return mpi.build_target(inst, progress=lambda text: console.print(text, style="dim"), source=source)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from nearfield import _native
 from nearfield.base.paired import Gain, measure_alternately
 from nearfield.base.units import format_bytes
-from nearfield.rules.gains import Pair, geometric_mean, median_gain
+from nearfield.rules.gains import TimePair, geometric_mean, median_gain
 from support import console, verdict
 
 NEVER_BELOW = 0.97  # of stock: what tune promises
@@ -49,7 +49,7 @@ class Turns:
             return {}
         slow, fast = self.times[over], self.times[other]
         return {
-            case: median_gain([Pair(slow[n][case], fast[n][case], self.flags[n]) for n in rounds])
+            case: median_gain([TimePair(slow[n][case], fast[n][case], self.flags[n]) for n in rounds])
             for case in self.cases()
         }
 

@@ -41,7 +41,7 @@ os.execv(command[0], command)
 
 def find(given: Path | None) -> Path:
     """Returns the program IMB-MPI1: the given one, otherwise that of an Intel MPI on this machine."""
-    places = [given] if given else [i.root / "bin/IMB-MPI1" for i in mpi.discover() if i.family == "intel"]
+    places = [given] if given else [i.root / "bin/IMB-MPI1" for i in mpi.find_usable_mpis() if i.family == "intel"]
     for place in places:
         if place.is_file():
             return place.absolute()
@@ -104,7 +104,7 @@ class Benchmark:
                 timeout_s=300,
                 env={MARK: mark},
             )
-        if not finished.ok:
+        if not finished.has_succeeded:
             words = (finished.stderr + finished.stdout).strip().splitlines() or ["no output"]
             raise MeasurementError(f"IMB-MPI1 under {self.inst.name} ended with {finished.exit_code}: {words[-1]}")
         return lines

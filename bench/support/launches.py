@@ -15,10 +15,10 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError, UsageError
 from nearfield.mpi import Installation, launch_command, remove_stale_shm, snapshot_shm
-from nearfield.mpi.marked_processes import MARK, end_launch
-from nearfield.rules.knobs import KnobFile, Settings, find_knobs, numbers
+from nearfield.mpi.marked_processes import MARK_VARIABLE, end_launch
+from nearfield.rules.knobs import KnobFile, Settings, find_knobs, version_numbers
 from nearfield.rules.schema import Rules, load_rules, save_rules
-from nearfield.tune.request import Request
+from nearfield.tune.request import TuneRequest
 from nearfield.tune.tuning import Tuning
 from support import console, parser, two_cpus
 from support.compare import NEVER_BELOW
@@ -72,7 +72,7 @@ def _settings(text: str) -> Settings:
 
 
 def choose_mpis(options: argparse.Namespace) -> list[Installation]:
-    return [mpi.choose(name) for name in options.mpi] if options.mpi else list(mpi.discover())
+    return [mpi.choose_mpi(name) for name in options.mpi] if options.mpi else list(mpi.find_usable_mpis())
 
 
 def load_or_tune(inst: Installation, options: argparse.Namespace, scratch: Path, **tuning: float) -> Tuned | None:
@@ -98,14 +98,14 @@ def tune_now(
     path = folder / f"{inst.name}.toml"
     if not (reuse and path.exists()):
         console.print(f"tuning {inst.name}: {budget_s:.0f} s")
-        request = Request(mpi=inst.name, budget_s=budget_s, never_below=never_below, command="bench")
+        request = TuneRequest(mpi=inst.name, budget_s=budget_s, never_below=never_below, command="bench")
         save_rules(Tuning(request).run(), path)
     return path
 
 
 def _by_settings(inst: Installation, settings: Settings) -> Tuned:
     knobs = find_knobs(inst.family, inst.version, mpi.transport_or_reason(inst)[0])
-    if problems := knobs.problems(settings):
+    if problems := knobs.find_problems(settings):
         raise UsageError(problems[0])
     made = knobs.launch_environment(settings, os.environ)
     return Tuned(f"settings {settings}", knobs, Way(environment=made))
@@ -116,14 +116,14 @@ def _by_rules(inst: Installation, rules: Rules, path: Path) -> Tuned:
     allow."""
     nearfield = str(Path(sys.executable).with_name("nearfield"))
     way = Way((nearfield, "run", "--mpi", inst.name, "--rules", str(path.absolute()), "--"))
-    return Tuned(f"{path.name}, {rules.rule[0].distance}: {rules.rule[0].parameters}", rules.knobs(), way)
+    return Tuned(f"{path.name}, {rules.rule[0].distance}: {rules.rule[0].parameters}", rules.find_knob_file(), way)
 
 
 def _rules_at(inst: Installation, given: Path) -> Path:
     if given.is_dir():
         return given / f"{inst.name}.toml"
     of = load_rules(given).mpi
-    if (of.family, numbers(of.version)[:2]) != (inst.family, numbers(inst.version)[:2]):
+    if (of.family, version_numbers(of.version)[:2]) != (inst.family, version_numbers(inst.version)[:2]):
         raise UsageError(f"{given.name} is for {of.family} {of.version}")
     return given
 
@@ -144,7 +144,7 @@ class Place:
         shown = " ".join([*(f"{name}='{value}'" for name, value in added.items()), *command])
         mark, before = uuid.uuid4().hex, snapshot_shm()
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        process = subprocess.Popen(command, env={**env, **added, MARK: mark}, cwd=cwd, text=True, **pipes)
+        process = subprocess.Popen(command, env={**env, **added, MARK_VARIABLE: mark}, cwd=cwd, text=True, **pipes)
         try:
             out, err = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired as error:
@@ -169,7 +169,7 @@ class Place:
         """As a person would write it, with the launcher's own option for where ranks go."""
         (launcher, *_), env = launch_command(self.inst, argv, 2)
         places = ",".join(map(str, self.cpus))
-        if self.inst.family == "openmpi" and numbers(self.inst.version) >= (5,):
+        if self.inst.family == "openmpi" and version_numbers(self.inst.version) >= (5,):
             bind = ["--map-by", f"pe-list={places}:ordered", "--bind-to", "core"]
         elif self.inst.family == "openmpi":
             bind = ["--cpu-list", places, "--bind-to", "cpu-list:ordered"]

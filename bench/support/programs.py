@@ -11,7 +11,7 @@ from typing import Protocol
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.mpi import Installation
-from nearfield.mpi.detect_command import linked_library
+from nearfield.mpi.detect_command import find_linked_mpi_library
 from support.compare import Bar, Case, Times, Turns, at_least, none_below
 from support.imb import SONAME, find
 from support.launches import Place, Way
@@ -39,7 +39,7 @@ class Imb:
     def __init__(self, given: list[str]) -> None:
         """`given`: MPI=FILE each."""
         pairs = (text.split("=", 1) for text in given)
-        self._given = {mpi.choose(name).name: Path(file).absolute() for name, file in pairs}
+        self._given = {mpi.choose_mpi(name).name: Path(file).absolute() for name, file in pairs}
 
     def why_not(self, inst: Installation) -> str:
         if inst.family == "openmpi" and inst.name not in self._given:
@@ -71,7 +71,7 @@ class Imb:
     def _library_folder(self, inst: Installation, program: Path, scratch: Path) -> str:
         """Returns where the program finds this MPI by the name that it was linked to, or "" if it finds it without
         help."""
-        linked = linked_library(program)
+        linked = find_linked_mpi_library(program)
         assert inst.library
         if linked and linked.resolve() == inst.library:
             return ""
@@ -109,7 +109,7 @@ class _OfOneMpi:
     def why_not(self, inst: Installation) -> str:
         if not self._program:
             return self._remedy
-        linked = linked_library(Path(self._program))
+        linked = find_linked_mpi_library(Path(self._program))
         return "" if linked and linked.resolve() == inst.library else f"{self.name} is linked to {linked}"
 
 

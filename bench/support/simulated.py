@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nearfield._native import simulation
-from nearfield.measure.sim.places import NO_PAIR
+from nearfield.measure.sim.places import ALL_CORES
 
 
 def collective(
@@ -23,6 +23,6 @@ def collective(
     native one."""
     parameters = [("operation", operation), ("size_bytes", size_bytes), ("ranks", nodes), ("nodes", nodes)]
     found = simulation.run(
-        "collective", machine, NO_PAIR.native(), parameters, policies, slowdowns, repetitions, memory_effects
+        "collective", machine, ALL_CORES.to_native_place(), parameters, policies, slowdowns, repetitions, memory_effects
     )
     return {one.metric: one.value for one in found if one.variant == 0 and one.speed <= 0}

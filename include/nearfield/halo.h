@@ -1,11 +1,11 @@
-/* nearfield's halo library, C interface. docs/tutorials/halo.md teaches it.
+/* nearfield's halo library, C interface. docs/tutorials/halo.md is a tutorial.
  *
- * A grid is a box of cells, decomposed into one part per rank. A field has one value (or a few) per cell, with ghost
- * cells around the part of each rank. Inside a node a field is ONE array: a rank finds its neighbours' cells where its
- * ghost cells would be, so loops cross the border without a copy and without MPI (Zhu et al., CCGrid 2015, section
+ * A grid is a box of cells, decomposed into one part per rank. A field has one or more numbers per cell, and ghost
+ * cells around the part of each rank. Inside a node a field is ONE array: the ghost cells of a rank are the cells of
+ * its neighbours themselves, so loops cross the border without a copy and without MPI (Zhu et al., CCGrid 2015, section
  * III). Between nodes MPI fills the ghost cells. The slowest-varying dimension comes first, as in C.
  *
- * Phases. All ranks call nf_start and nf_finish in turns, with the same fields in the same order:
+ * Phases. All ranks call nf_start and nf_finish alternately, with the same fields in the same order:
  *   nf_start   this rank's cells may be read; until nf_finish no rank may change cells that another rank reads
  *   nf_finish  returns when this rank may read its neighbours' cells, until the next nf_start
  * Between a finish and the next start, a cell that a neighbour may read must not be written. Two alternating arrays
@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The version of all of nearfield: pyproject.toml and CMakeLists.txt read these three lines. */
+/* The version of nearfield as a whole: pyproject.toml and CMakeLists.txt read it from these three lines. */
 #define NEARFIELD_VERSION_MAJOR 0
 #define NEARFIELD_VERSION_MINOR 1
 #define NEARFIELD_VERSION_PATCH 0
@@ -44,12 +44,12 @@ extern "C" {
 
 enum {
   NF_OK = 0,
-  NF_ARGUMENT = 1,    /* a wrong argument; the text names it */
+  NF_ARGUMENT = 1,    /* an invalid argument; the error text names it */
   NF_MEMORY = 2,      /* not enough memory on a node; all ranks of the node get this */
   NF_LOST = 3,        /* a neighbour's process has died */
   NF_LATE = 4,        /* a neighbour did not take part within the time limit */
   NF_UNAVAILABLE = 5, /* the protocol does not work on this system */
-  NF_ORDER = 6,       /* start without finish, or the reverse */
+  NF_ORDER = 6,       /* start was called twice without finish, or finish without start */
   NF_INTERNAL = 7
 };
 
@@ -79,7 +79,7 @@ typedef struct {
  * running; a program compiled with more members than the library knows gets NF_ARGUMENT, also from nf_grid_create. */
 NF_API int nf_grid_options_init(nf_grid_options* options, size_t struct_size);
 
-/* Returns the options that nf_grid_options_init sets. Always start from these. */
+/* Returns the default options, as set by nf_grid_options_init. Programs must start from them. */
 static inline nf_grid_options nf_grid_defaults(void) {
   nf_grid_options options;
   nf_grid_options_init(&options, sizeof options);
@@ -105,19 +105,20 @@ typedef struct {
 } nf_grid_info;
 NF_API int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info);
 
-/* Writes a text for people on the decisions and their reasons: decomposition, neighbours, memory and pages; at most
+/* Writes a human-readable explanation of the grid's decisions (decomposition, neighbours, memory and pages): at most
  * `size` bytes including the terminating 0. Returns the size of the whole text. */
 NF_API size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size);
-/* Writes the message costs by which the grid made its decisions, in the format of a costs file; `size` and result are
- * as for nf_grid_explain. */
+/* Writes the message costs on which the grid's decisions are based, in the format of a costs file. `size` and the
+ * return value are as for nf_grid_explain. */
 NF_API size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size);
 
 enum {
-  NF_IN_PLACE = 0, /* neighbours on the node read the field in place, if the protocol of the grid can */
+  NF_IN_PLACE = 0, /* neighbours on the node read the field in place, if the protocol of the grid supports it */
   NF_GHOSTED = 1   /* the field has ghost cells of its own on every rank */
 };
 
-/* Creates a field of `components` adjacent numbers of `type` per cell; all are 0, including ghost cells. */
+/* Creates a field of `components` adjacent numbers of `type` per cell; all numbers are 0, also in ghost cells.
+ * `storage` is NF_IN_PLACE or NF_GHOSTED. */
 NF_API int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field);
 NF_API int nf_field_free(nf_field** field);
 /* Returns the address of the first cell of this rank's part. Cell (i, j, k) of the part is at i*strides[0] +
@@ -132,15 +133,15 @@ NF_API int nf_start(nf_grid* grid, nf_field* const* fields, int count);
 NF_API int nf_finish(nf_grid* grid);
 /* Calls nf_start and nf_finish. */
 NF_API int nf_exchange_fields(nf_grid* grid, nf_field* const* fields, int count);
-/* Same as nf_start, but fills only ghost cells of this `width`, at most that of the grid. */
+/* Same as nf_start, but fills only ghost cells up to this `width`, which is at most the halo width of the grid. */
 NF_API int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int width[3][2]);
 /* Exchanges in reverse: sends ghost cells to their owners, which add them to their own cells. NF_GHOSTED fields only;
  * ghost cells do not change. */
 NF_API int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count);
 
 /* An array of the caller with ghost cells: `first` is the address of the first cell of this rank's part, as for fields.
- * The arrays of an exchange must not move. `protocol` is a name; NULL or "auto" for the protocol with the lowest
- * predicted cost; or "measured" for the fastest protocol, determined by a few exchanges of the arrays by each one. */
+ * The arrays of an exchange must not move. `protocol` is the name of a protocol; NULL or "auto" for the protocol with
+ * the lowest predicted cost; or "measured" for the protocol that was fastest in a few trial exchanges of the arrays. */
 typedef struct {
   void* first;
   int64_t strides_bytes[3];
@@ -149,7 +150,7 @@ typedef struct {
 } nf_array;
 NF_API int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const char* protocol,
                               nf_exchange** exchange);
-/* Must not be called between start and finish. */
+/* Frees the exchange. Must not be called between its start and finish. */
 NF_API int nf_exchange_free(nf_exchange** exchange);
 NF_API int nf_exchange_start(nf_exchange* exchange);
 NF_API int nf_exchange_finish(nf_exchange* exchange);
@@ -157,7 +158,7 @@ NF_API int nf_exchange_run(nf_exchange* exchange); /* calls start and finish */
 NF_API int nf_exchange_accumulate(nf_exchange* exchange);
 NF_API const char* nf_exchange_protocol(const nf_exchange* exchange);
 
-/* Return the name and the summary of the protocol with this number (0, 1, ...); NULL beyond the last protocol. */
+/* Return the name or the summary of protocol `number` (0, 1, ...); NULL if there is no such protocol. */
 NF_API const char* nf_protocol_name(int number);
 NF_API const char* nf_protocol_summary(int number);
 

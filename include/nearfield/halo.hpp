@@ -1,6 +1,6 @@
 // nearfield's halo library for C++20: a grid over a communicator, fields that neighbours on a node read in place.
-// It wraps halo.h, the C interface, function by function. docs/tutorials/halo.md teaches it. The header is one file, so
-// that users include one header and find the whole interface in one place.
+// It wraps halo.h, the C interface, function by function. docs/tutorials/halo.md is a tutorial. The whole interface is
+// in this one header.
 //
 //   nearfield::Grid<2> grid(MPI_COMM_WORLD, {.extents = {4096, 4096}, .halo = 1});
 //   auto now = grid.field<double>(), next = grid.field<double>();
@@ -12,10 +12,11 @@
 //     std::swap(now, next);
 //   }
 //
-// Types. The number of dimensions and the type of a cell are part of the types, so that a wrong one does not compile:
-// Grid<3>, Field<double, 3>, View<double, 3>. A cell is a number, or a std::array of numbers for several components.
+// Types. The number of dimensions and the cell type are template parameters (Grid<3>, Field<double, 3>,
+// View<double, 3>), so that mismatches do not compile. A cell is a number, or a std::array of numbers for several
+// components.
 //
-// Phases. All ranks call start and finish in turns, with the same fields in the same order; exchange calls both:
+// Phases. All ranks call start and finish alternately, with the same fields in the same order; exchange calls both:
 //   start   this rank's cells may be read; from here until finish no rank may change cells that another rank reads
 //   finish  returns when this rank may read its neighbours' cells, until the next start
 // Between a finish and the next start, a cell that a neighbour may read must not be written. Two alternating fields and
@@ -60,12 +61,13 @@
 
 #include "nearfield/halo.h"
 
-/// Qualifies a pointer parameter that no other pointer of the function aliases. Without it, compilers do not vectorise
-/// sweeps over fields, or only behind a run-time check (S1, IV.A). GCC ignores the qualifier on local pointers: if the
-/// pointers to rows are obtained in the same function, put NEARFIELD_VECTORISE before the inner loop.
+/// Qualifies a pointer parameter that no other pointer of the function aliases. Without it, compilers vectorise sweeps
+/// over fields only behind a run-time check for aliasing, or not at all (Zhu et al., CCGrid 2015, section IV.A). GCC
+/// ignores the qualifier on local pointers: if the pointers to rows are obtained in the same function, put
+/// NEARFIELD_VECTORISE before the inner loop instead.
 #define NEARFIELD_RESTRICT __restrict
 
-/// Put it before a loop over a row, to assert that no pointer read in the loop aliases the cells that the loop writes.
+/// Placed before a loop over a row, asserts that no pointer read in the loop aliases the cells that the loop writes.
 #if defined(__clang__)
 #define NEARFIELD_VECTORISE _Pragma("clang loop vectorize(assume_safety)")
 #elif defined(__GNUC__)
@@ -88,7 +90,7 @@ inline void check(int code) {
   if (code != NF_OK) throw HaloError(code, nf_error_text());
 }
 
-/// Defines the type and the count of the numbers in a cell.
+/// The type of the numbers in a cell, and their count.
 template <class T>
 struct Cell {
   using Number = T;
@@ -134,7 +136,8 @@ class Extents {
   std::array<std::int64_t, N> each{};
 };
 
-/// One value for all sides, or per dimension either one value for both sides or {low, high}.
+/// A value per side of each dimension. Constructed from one value for all sides, or, per dimension, from one value for
+/// both sides or {low, high}.
 template <class T, int N>
 class PerSide {
  public:
@@ -171,7 +174,7 @@ struct GridOptions {
   bool reorder = true;           ///< whether ranks may be reordered, so that the ranks of a node are neighbours
   std::string protocol = "auto";
   double limit_s = 0;  ///< seconds to wait for a living neighbour; 0: 600. A dead one is detected at once
-  std::string costs;   ///< file that `nearfield halo --costs` wrote; empty: NEARFIELD_HALO_COSTS, else built-in costs
+  std::string costs;   ///< file from `nearfield halo --costs`; empty: NEARFIELD_HALO_COSTS, or if unset, built-in costs
 };
 
 /// A half-open box [lo, hi) of cells, relative to the first cell of this rank's part. Ghost cells have indices below 0,
@@ -347,7 +350,7 @@ class Grid {
   const nf_grid_info& info() const { return info_; }
   std::int64_t first(int d) const { return info_.start[d]; }  ///< index of this rank's first cell in the whole grid
   std::int64_t count(int d) const { return info_.count[d]; }  ///< number of this rank's cells
-  /// Returns a text for people on the decisions and their reasons: decomposition, neighbours, memory and pages.
+  /// Returns a human-readable explanation of the grid's decisions: decomposition, neighbours, memory and pages.
   std::string explain() const {
     std::string text(nf_grid_explain(handle_, nullptr, 0), '\0');
     nf_grid_explain(handle_, text.data(), text.size());
@@ -384,7 +387,7 @@ class Grid {
     start(fields...);
     finish();
   }
-  /// Runs a whole phase that fills only ghost cells of this `width`, at most that of the grid.
+  /// Runs a whole phase that fills only ghost cells up to this `width`, which is at most the halo width of the grid.
   template <class... T>
   void exchange_width(const HaloWidths<N>& width, const Field<T, N>&... fields) {
     const std::array<nf_field*, sizeof...(T)> list{fields.handle()...};
@@ -404,7 +407,7 @@ class Grid {
     halo_detail::check(nf_accumulate(handle_, list.data(), static_cast<int>(list.size())));
   }
   /// Sets up an exchange of arrays with ghost cells, by the named protocol, by the protocol with the lowest predicted
-  /// cost ("auto"), or by the fastest of all protocols in a few exchanges ("measured"). Collective.
+  /// cost ("auto"), or by the protocol that was fastest in a few trial exchanges ("measured"). Collective.
   Exchange exchange_of(const std::vector<nf_array>& arrays, const std::string& protocol = "auto") {
     nf_exchange* made = nullptr;
     halo_detail::check(
@@ -418,7 +421,7 @@ class Grid {
     for (int d = 0; d < N; ++d) region.hi[d] = info_.count[d];
     return region;
   }
-  /// Returns the cells whose stencil, as wide as the halo, reads no cell outside of this rank's part.
+  /// Returns the cells whose stencil reads no cell outside this rank's part, if the stencil is as wide as the halo.
   Region<N> interior() const {
     auto region = all();
     for (int d = 0; d < N; ++d) {

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.base.paired import Gain
 from nearfield.base.units import format_ns
 from nearfield.cli.verbs.compare import verdict_on
@@ -48,7 +48,7 @@ def _compare_lines(folder: Path) -> list[str]:
         return _failure_lines(folder, "compare", ("tune",))
     gain = Gain(**{name: outcome["gain"][name] for name in ("value", "low", "high", "n")})
     lines = [f"**{_escape(verdict_on(gain))}** ({_escape(outcome['metric'])})"]
-    if _code_of(folder, "compare") == NOT_DECIDED:
+    if _code_of(folder, "compare") == NOT_DECIDED_EXIT_CODE:
         lines += ["", "Whether the tuned program is slower than allowed is **not decided**."]
     elif _code_of(folder, "compare") == 1:
         lines += ["", "The tuned program is **slower than allowed**."]
@@ -110,7 +110,7 @@ def _place(note: dict[str, Any]) -> str:
 
 def _printed(folder: Path, name: str) -> dict[str, Any] | None:
     """Returns the JSON that a command printed; None if it printed none, since it failed."""
-    if _code_of(folder, name) not in (0, 1, NOT_DECIDED):
+    if _code_of(folder, name) not in (0, 1, NOT_DECIDED_EXIT_CODE):
         return None
     try:
         printed = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))

@@ -1,4 +1,5 @@
-/* Algorithm 4 of S1: the same loop over memory of MPI_Win_allocate_shared, each function on lines of its own. */
+/* Algorithm 4 of paper S1 (README.md): three variants of a loop over memory from MPI_Win_allocate_shared. The test of
+   the compiler's report (live/compiler.py) requires that each function has separate lines. */
 double *mem;
 
 void plain(int n) {

@@ -15,17 +15,17 @@
 namespace nearfield::advise {
 
 struct AnalysisOptions {
-  std::vector<std::uint64_t> limits_bytes;  // cache capacities, ascending
-  std::uint64_t small_bytes = 8192;         // the largest message that counts in bursts
-  std::size_t sampled_lines = 1 << 15, max_pages = 1 << 14;
+  std::vector<std::uint64_t> cache_capacities_bytes;  // cache capacities, ascending
+  std::uint64_t max_small_message_bytes = 8192;       // the largest message that counts in bursts
+  std::size_t max_sampled_lines = 1 << 15, max_sampled_pages = 1 << 14;
 };
 
 // Is called repeatedly with the number of accesses read so far, in both passes together. May throw to end the analysis.
-using Progress = std::function<void(std::uint64_t accesses)>;
+using ProgressCallback = std::function<void(std::uint64_t accesses)>;
 
 // Both sources must read the same stream from its beginning. Destroys `first` before it reads `second`, since a reader
-// may use much memory. Throws std::runtime_error if the stream is broken (stream::Source).
-AnalysisResult analyse(std::unique_ptr<stream::Source> first, stream::Source& second, const AnalysisOptions& options,
-                       const Progress& progress);
+// may use much memory. Throws std::runtime_error if the stream is broken (stream::StreamSource).
+AnalysisResult analyze_stream(std::unique_ptr<stream::StreamSource> first, stream::StreamSource& second,
+                              const AnalysisOptions& options, const ProgressCallback& progress);
 
 }  // namespace nearfield::advise

@@ -11,14 +11,14 @@
 namespace nearfield::advise {
 
 // A histogram of the reuse distances of message lines, by the smallest cache that still contains the line: class i is
-// within limits_bytes[i] of the options, the last class exceeds all limits. `lines`: number of lines per class.
-// `bytes`: sum of the reuse distances per class.
+// within cache_capacities_bytes[i] of the options, the last class exceeds all limits. `lines`: number of lines per
+// class. `bytes`: sum of the reuse distances per class.
 struct ReuseHistogram {
   std::vector<std::uint64_t> lines;
   std::vector<double> bytes;
 };
 
-// Numbers of cache lines by the code location that accessed them (index in Reader::sites).
+// Numbers of cache lines by the code location that accessed them (index in StreamReader::sites).
 using Sites = std::map<std::uint32_t, std::uint64_t>;
 
 // An MPI function called from one location.
@@ -32,8 +32,8 @@ struct MpiCall {
 
 // Messages that were posted by the same call and have the same peer, size and layout.
 struct MessageGroup {
-  std::size_t call = 0;
-  bool sends = false;
+  std::size_t call_index = 0;
+  bool is_send = false;
   std::uint64_t context = 0;        // of the communicator
   std::int64_t rank = 0, peer = 0;  // in the communicator
   std::uint64_t world_peer = 0;     // in MPI_COMM_WORLD
@@ -41,23 +41,23 @@ struct MessageGroup {
   std::uint64_t piece_bytes = 0;    // of one contiguous piece; equal to `bytes` if the message is contiguous
   std::int64_t stride_bytes = 0;    // from one piece to the next; 0: contiguous
   std::uint64_t messages = 0;
-  std::uint64_t address = 0;  // of the first message's first byte
-  bool allocated = true;      // the first byte is neither on the stack nor in a static variable
+  std::uint64_t address = 0;      // of the first message's first byte
+  bool is_heap_allocated = true;  // the first byte is neither on the stack nor in a static variable
   // Reuse distances. Sends: from the last access to a line until the send. Receives: from the completion of the receive
   // until the first load or store.
-  ReuseHistogram reach;
+  ReuseHistogram reuse_distances;
   // Code locations of lines whose reuse distance exceeds the first limit. Sends: the last store to the line. Receives:
   // the first access to the line.
   Sites sites;
-  std::uint64_t lines = 0;      // sum over the messages, of sampled lines only
-  std::uint64_t untouched = 0;  // lines that were never accessed before the send, or never after the receive
+  std::uint64_t lines = 0;                // sum over the messages, of sampled lines only
+  std::uint64_t num_untouched_lines = 0;  // lines that were never accessed before the send, or never after the receive
 };
 
-// How often messages of one kind (`messages`) completed in one call (`call`), which may differ from the call that
-// posted them.
+// How many messages of the group `messages` completed in one call (`call`), which may differ from the call that posted
+// them.
 struct CompletionCount {
   std::size_t call = 0, messages = 0;  // indices in AnalysisResult::calls and AnalysisResult::messages
-  std::uint64_t times = 0;
+  std::uint64_t num_completions = 0;
 };
 
 // Bursts of small messages from one call to one peer. Each burst could have been a single message.
@@ -76,7 +76,7 @@ struct CollectiveCalls {
 // The blocking collectives of a communicator that synchronise its members (barrier, allreduce, allgather, alltoall and
 // similar ones, which no rank leaves before the last rank has arrived), in the order of the calls, which is the same on
 // all members. Only the first `max_calls` calls are recorded.
-struct SynchronisingCalls {
+struct SynchronizingCalls {
   static constexpr std::size_t max_calls = 1 << 18;
   std::uint64_t context = 0;
   std::vector<std::uint64_t> world;  // the members' ranks in MPI_COMM_WORLD
@@ -96,16 +96,16 @@ struct ProcessTopology {
 struct AnalysisResult {
   std::uint64_t rank = 0, ranks = 0;
   std::string host;
-  bool delays = false;  // the system reports delays; if false, all delays are 0
-  std::uint64_t accesses = 0, between_calls_ns = 0, delayed_between_ns = 0;
-  double sampled = 1;  // sampled share of the cache lines
-  bool ended = false;  // the stream has an End event
+  bool reports_delays = false;  // the system reports delays; if false, all delays are 0
+  std::uint64_t accesses = 0, time_between_calls_ns = 0, delay_between_calls_ns = 0;
+  double sampled_share = 1;  // of the cache lines
+  bool has_end_event = false;
   std::vector<MpiCall> calls;
   std::vector<MessageGroup> messages;
-  std::vector<CompletionCount> ended_in;
+  std::vector<CompletionCount> completions;
   std::vector<Burst> bursts;
   std::vector<CollectiveCalls> collectives;
-  std::vector<SynchronisingCalls> synchronisations;
+  std::vector<SynchronizingCalls> synchronizations;
   std::vector<ProcessTopology> topologies;
   std::vector<std::string> objects;  // paths, by object number
 };

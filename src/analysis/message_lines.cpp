@@ -2,28 +2,32 @@
 
 namespace nearfield::advise {
 
-void MessageLines::add(std::uint64_t first, std::uint64_t last) {
+void MessageLines::add_lines(std::uint64_t first, std::uint64_t last) {
   for (std::uint64_t page = first / lines_per_page; page <= last / lines_per_page; ++page) {
     const std::uint64_t hash = hash_of(page);
-    if (hash >= threshold_ || !pages_.try_emplace(page, pages_.size() * lines_per_page).second) continue;
-    maybe_[hash % maybe_bits / 64] |= 1ULL << hash % 64;
-    if (pages_.size() > max_pages_) drop_half();
+    if (hash >= sampled_hash_limit_ ||
+        !first_line_index_by_page_.try_emplace(page, first_line_index_by_page_.size() * lines_per_page).second)
+      continue;
+    page_filter_[hash % page_filter_bits / 64] |= 1ULL << hash % 64;
+    if (first_line_index_by_page_.size() > max_pages_) halve_sample();
   }
 }
 
-void MessageLines::drop_half() {
-  threshold_ /= 2;
-  std::erase_if(pages_, [this](const auto& page) { return hash_of(page.first) >= threshold_; });
-  std::size_t place = 0;
-  for (auto& page : pages_) page.second = lines_per_page * place++;
+void MessageLines::halve_sample() {
+  sampled_hash_limit_ /= 2;
+  std::erase_if(first_line_index_by_page_,
+                [this](const auto& page) { return hash_of(page.first) >= sampled_hash_limit_; });
+  std::size_t page_index = 0;
+  for (auto& page : first_line_index_by_page_) page.second = lines_per_page * page_index++;
 }
 
-MessageLine* MessageLines::find_in(std::uint64_t page, std::uint64_t line) {
+MessageLine* MessageLines::find_on_page(std::uint64_t page, std::uint64_t line) {
   if (page != last_page_) {
-    const auto found = pages_.find(page);
-    if (lines_.size() < pages_.size() * lines_per_page) lines_.resize(pages_.size() * lines_per_page);
+    const auto found = first_line_index_by_page_.find(page);
+    if (lines_.size() < first_line_index_by_page_.size() * lines_per_page)
+      lines_.resize(first_line_index_by_page_.size() * lines_per_page);
     last_page_ = page;
-    last_lines_ = found == pages_.end() ? nullptr : lines_.data() + found->second;
+    last_lines_ = found == first_line_index_by_page_.end() ? nullptr : lines_.data() + found->second;
   }
   return last_lines_ ? last_lines_ + line % lines_per_page : nullptr;
 }

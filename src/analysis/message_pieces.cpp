@@ -9,26 +9,26 @@ bool is_contiguous(const Layout& layout) {
          layout.runs[0].bytes == static_cast<Number>(layout.extent_bytes);
 }
 
-MessageShape message_shape(const Data& data, const Layout& layout, std::uint64_t bytes) {
+MessageShape shape_of_message(const Data& data, const Layout& layout, std::uint64_t bytes) {
   MessageShape shape;
   std::uint64_t begin = 0, end = 0;
-  bool second = false;
-  const auto piece = [&](std::uint64_t address, std::uint64_t size) {
+  bool has_second_piece = false;
+  const auto add_piece = [&](std::uint64_t address, std::uint64_t size) {
     if (end == 0) {
       shape = {address, size, 0};
       begin = address;
-    } else if (address == end && !second) {
+    } else if (address == end && !has_second_piece) {
       shape.piece_bytes += size;
-    } else if (!second) {
-      second = true;
+    } else if (!has_second_piece) {
+      has_second_piece = true;
       shape.stride_bytes = static_cast<std::int64_t>(address - begin);
     }
     end = address + size;
   };
-  constexpr std::uint64_t enough = 1 << 16;  // examined elements of the datatype
-  Data few = data;
-  few.count = std::min<Number>(few.count, enough);
-  for_each_piece(is_contiguous(layout) ? data : few, layout, bytes, piece);
+  constexpr std::uint64_t max_elements = 1 << 16;  // examined elements of the datatype
+  Data first_elements = data;
+  first_elements.count = std::min<Number>(first_elements.count, max_elements);
+  for_each_piece(is_contiguous(layout) ? data : first_elements, layout, bytes, add_piece);
   return shape;
 }
 

@@ -13,93 +13,96 @@ constexpr std::size_t places_per_line = 4;  // of the Fenwick tree, per sampled 
 ReuseDistance::ReuseDistance(std::size_t max_lines, unsigned lines_per_moment)
     : max_lines_(max_lines), lines_per_moment_(std::max(1u, lines_per_moment)), slots_(2 * max_lines) {
   if (!std::has_single_bit(max_lines)) throw std::invalid_argument("max_lines must be a power of two");
-  tree_.assign(places_per_line * max_lines + 1, 0);
+  fenwick_tree_.assign(places_per_line * max_lines + 1, 0);
 }
 
 double ReuseDistance::lines_since(Moment moment) const {
-  const auto behind = std::ranges::upper_bound(known_, moment);
-  std::uint64_t places = static_cast<std::uint64_t>(behind - known_.begin());  // places up to that of `moment`
-  if (moment >= first_new_) places = known_.size() + (moment - first_new_) + 1;
-  const auto counted = static_cast<std::uint32_t>(std::min<std::uint64_t>(places, current_ + 1));
-  return static_cast<double>(lines_ - lines_up_to(counted)) / sampling_rate();
+  const auto after_moment = std::ranges::upper_bound(compacted_moments_, moment);
+  // places up to that of `moment`
+  std::uint64_t places = static_cast<std::uint64_t>(after_moment - compacted_moments_.begin());
+  if (moment >= first_uncompacted_moment_)
+    places = compacted_moments_.size() + (moment - first_uncompacted_moment_) + 1;
+  const auto num_places = static_cast<std::uint32_t>(std::min<std::uint64_t>(places, current_place_ + 1));
+  return static_cast<double>(num_sampled_lines_ - lines_in_first_places(num_places)) / sampling_rate();
 }
 
 void ReuseDistance::record_sampled_access(std::uint64_t line, std::uint64_t hash) {
-  LineSlot* slot = &slot_of(line, hash);
+  LineSlot* slot = &find_slot(line, hash);
   if (slot->line == line) {
-    if (slot->place == current_) return;
-    add(slot->place, -1);
+    if (slot->last_access_place == current_place_) return;
+    add_to_tree(slot->last_access_place, -1);
   } else {
     slot->line = line;
-    ++lines_;
+    ++num_sampled_lines_;
   }
-  if (++moved_ >= lines_per_moment_) {
-    moved_ = 0;
-    ++current_;
+  if (++lines_in_current_moment_ >= lines_per_moment_) {
+    lines_in_current_moment_ = 0;
+    ++current_place_;
   }
-  slot->place = current_;
-  add(current_, 1);
-  if (lines_ > max_lines_) shrink();
-  if (current_ + 2 >= tree_.size()) compact();
+  slot->last_access_place = current_place_;
+  add_to_tree(current_place_, 1);
+  if (num_sampled_lines_ > max_lines_) halve_sampling_rate();
+  if (current_place_ + 2 >= fenwick_tree_.size()) compact_places();
 }
 
 // Returns the slot of a line, or the free slot for a new line. Hash table with linear probing, at most half full.
-ReuseDistance::LineSlot& ReuseDistance::slot_of(std::uint64_t line, std::uint64_t hash) {
+ReuseDistance::LineSlot& ReuseDistance::find_slot(std::uint64_t line, std::uint64_t hash) {
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = (hash * 0x9E3779B1ULL >> 7) & mask;
-  while (slots_[at].line != none && slots_[at].line != line) at = (at + 1) & mask;
+  while (slots_[at].line != no_line && slots_[at].line != line) at = (at + 1) & mask;
   return slots_[at];
 }
 
 // Halves the sampling rate, and removes the lines that are no longer sampled.
-void ReuseDistance::shrink() {
-  threshold_ /= 2;
-  std::vector<LineSlot> before(slots_.size());
-  before.swap(slots_);
-  lines_ = 0;
-  for (const LineSlot& slot : before) {
-    if (slot.line == none || hash_of(slot.line) >= threshold_) continue;
-    slot_of(slot.line, hash_of(slot.line)) = slot;
-    ++lines_;
+void ReuseDistance::halve_sampling_rate() {
+  sampled_hash_limit_ /= 2;
+  std::vector<LineSlot> old_slots(slots_.size());
+  old_slots.swap(slots_);
+  num_sampled_lines_ = 0;
+  for (const LineSlot& slot : old_slots) {
+    if (slot.line == no_line || hash_of(slot.line) >= sampled_hash_limit_) continue;
+    find_slot(slot.line, hash_of(slot.line)) = slot;
+    ++num_sampled_lines_;
   }
-  compact();
+  compact_places();
 }
 
 // Frees the places (in the Fenwick tree) of moments at which no line had its last access, except the current moment,
 // and renumbers the other places.
-void ReuseDistance::compact() {
-  std::vector<std::uint32_t> lines(current_ + 1, 0), place(current_ + 1, 0);
+void ReuseDistance::compact_places() {
+  std::vector<std::uint32_t> lines(current_place_ + 1, 0), place(current_place_ + 1, 0);
   for (const LineSlot& slot : slots_)
-    if (slot.line != none) ++lines[slot.place];
+    if (slot.line != no_line) ++lines[slot.last_access_place];
   std::vector<Moment> known;
-  for (std::uint32_t old = 0; old < current_; ++old) {
+  for (std::uint32_t old = 0; old < current_place_; ++old) {
     if (lines[old] == 0) continue;
     place[old] = static_cast<std::uint32_t>(known.size());
-    known.push_back(old < known_.size() ? known_[old] : first_new_ + (old - known_.size()));
+    known.push_back(old < compacted_moments_.size() ? compacted_moments_[old]
+                                                    : first_uncompacted_moment_ + (old - compacted_moments_.size()));
   }
-  first_new_ = current_moment();
-  place[current_] = static_cast<std::uint32_t>(known.size());
-  current_ = place[current_];
-  known_.swap(known);
-  std::ranges::fill(tree_, 0);
+  first_uncompacted_moment_ = current_moment();
+  place[current_place_] = static_cast<std::uint32_t>(known.size());
+  current_place_ = place[current_place_];
+  compacted_moments_.swap(known);
+  std::ranges::fill(fenwick_tree_, 0);
   for (LineSlot& slot : slots_) {
-    if (slot.line == none) continue;
-    slot.place = place[slot.place];
-    add(slot.place, 1);
+    if (slot.line == no_line) continue;
+    slot.last_access_place = place[slot.last_access_place];
+    add_to_tree(slot.last_access_place, 1);
   }
 }
 
 // ---- the Fenwick tree
 
-void ReuseDistance::add(std::uint32_t place, std::int32_t lines) {
-  for (std::size_t at = place + 1; at < tree_.size(); at += at & (~at + 1))
-    tree_[at] += static_cast<std::uint32_t>(lines);
+void ReuseDistance::add_to_tree(std::uint32_t place, std::int32_t lines) {
+  for (std::size_t at = place + 1; at < fenwick_tree_.size(); at += at & (~at + 1))
+    fenwick_tree_[at] += static_cast<std::uint32_t>(lines);
 }
 
 // Returns the number of lines at the first `places` places (a prefix sum).
-std::uint64_t ReuseDistance::lines_up_to(std::uint32_t places) const {
+std::uint64_t ReuseDistance::lines_in_first_places(std::uint32_t places) const {
   std::uint64_t lines = 0;
-  for (std::size_t at = places; at > 0; at -= at & (~at + 1)) lines += tree_[at];
+  for (std::size_t at = places; at > 0; at -= at & (~at + 1)) lines += fenwick_tree_[at];
   return lines;
 }
 

@@ -25,22 +25,22 @@ class ReuseDistance {
 
   // Records an access to a line (an address divided by the line size).
   void record_access(std::uint64_t line) {
-    if (line == last_) return;
-    last_ = line;
+    if (line == last_line_) return;
+    last_line_ = line;
     const std::uint64_t hash = hash_of(line);
-    if (hash < threshold_) record_sampled_access(line, hash);
+    if (hash < sampled_hash_limit_) record_sampled_access(line, hash);
   }
-  Moment current_moment() const { return first_new_ + (current_ - known_.size()); }
+  Moment current_moment() const { return first_uncompacted_moment_ + (current_place_ - compacted_moments_.size()); }
   // Returns the number of distinct lines accessed after that moment, extrapolated from the sample.
   double lines_since(Moment moment) const;
   // Returns the share of all lines that is sampled, at most 1.
-  double sampling_rate() const { return static_cast<double>(threshold_) / static_cast<double>(all); }
+  double sampling_rate() const { return static_cast<double>(sampled_hash_limit_) / static_cast<double>(hash_range); }
 
  private:
-  static constexpr std::uint64_t all = 1ULL << 32, none = ~0ULL;
+  static constexpr std::uint64_t hash_range = 1ULL << 32, no_line = ~0ULL;
   struct LineSlot {
-    std::uint64_t line = none;
-    std::uint32_t place = 0;  // place of the line's last access in the Fenwick tree
+    std::uint64_t line = no_line;
+    std::uint32_t last_access_place = 0;  // place of the line's last access in the Fenwick tree
   };
   static std::uint64_t hash_of(std::uint64_t line) {
     line *= 0x9E3779B97F4A7C15ULL;
@@ -48,24 +48,24 @@ class ReuseDistance {
   }
 
   void record_sampled_access(std::uint64_t line, std::uint64_t hash);
-  LineSlot& slot_of(std::uint64_t line, std::uint64_t hash);
-  void shrink();
-  void compact();
-  void add(std::uint32_t place, std::int32_t lines);
-  std::uint64_t lines_up_to(std::uint32_t place) const;
+  LineSlot& find_slot(std::uint64_t line, std::uint64_t hash);
+  void halve_sampling_rate();
+  void compact_places();
+  void add_to_tree(std::uint32_t place, std::int32_t lines);
+  std::uint64_t lines_in_first_places(std::uint32_t place) const;
 
-  std::uint64_t threshold_ = all, last_ = none;
+  std::uint64_t sampled_hash_limit_ = hash_range, last_line_ = no_line;
   std::size_t max_lines_;
-  unsigned lines_per_moment_, moved_ = 0;
+  unsigned lines_per_moment_, lines_in_current_moment_ = 0;
   std::vector<LineSlot> slots_;
-  std::size_t lines_ = 0;  // number of lines in slots_
+  std::size_t num_sampled_lines_ = 0;  // number of lines in slots_
   // A Fenwick tree counts, at the place of each moment, the lines whose last access was at that moment. When the tree
-  // is full, compact() frees the places without lines: known_ has the moments of the first places, ascending; the
-  // places after them are those of the moments from first_new_ on.
-  std::vector<std::uint32_t> tree_;
-  std::vector<Moment> known_;
-  Moment first_new_ = 0;
-  std::uint32_t current_ = 0;
+  // is full, compact_places() frees the places without lines: compacted_moments_ lists the moments of the first places
+  // in ascending order; the places after them are those of the moments from first_uncompacted_moment_ on.
+  std::vector<std::uint32_t> fenwick_tree_;
+  std::vector<Moment> compacted_moments_;
+  Moment first_uncompacted_moment_ = 0;
+  std::uint32_t current_place_ = 0;
 };
 
 }  // namespace nearfield::advise

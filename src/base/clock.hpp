@@ -43,18 +43,18 @@ inline Ticks min_clock_overhead() {
   return shortest;
 }
 
-/// Returns ticks per nanosecond, measured against CLOCK_MONOTONIC_RAW over `seconds`.
+/// Returns the ticks per nanosecond, measured against CLOCK_MONOTONIC_RAW for `seconds` seconds.
 inline double measure_ticks_per_ns(double seconds) {
   const auto wall_ns = [] {
     timespec t;
     clock_gettime(CLOCK_MONOTONIC_RAW, &t);
     return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
   };
-  const double wall0 = wall_ns();
-  const Ticks ticks0 = now();
-  while (wall_ns() - wall0 < seconds * 1e9) cpu_pause();
-  const Ticks ticks1 = now();
-  return static_cast<double>(ticks1 - ticks0) / (wall_ns() - wall0);
+  const double start_wall_ns = wall_ns();
+  const Ticks start_ticks = now();
+  while (wall_ns() - start_wall_ns < seconds * 1e9) cpu_pause();
+  const Ticks end_ticks = now();
+  return static_cast<double>(end_ticks - start_ticks) / (wall_ns() - start_wall_ns);
 }
 
 }  // namespace nearfield

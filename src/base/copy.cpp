@@ -10,31 +10,32 @@
 namespace nearfield {
 namespace {
 
-constexpr std::size_t line = 64;
+constexpr std::size_t cache_line_bytes = 64;
 
-// Streaming stores need whole lines: `body` copies these; partial lines at both ends are copied by memcpy.
-template <typename Body>
-void copy_with_partial_lines(void* to, const void* from, std::size_t bytes, Body body) {
+// Streaming stores write whole cache lines, which `copy_whole_lines` copies; memcpy copies the partial lines at both
+// ends.
+template <typename CopyWholeLines>
+void copy_with_partial_lines(void* to, const void* from, std::size_t bytes, CopyWholeLines copy_whole_lines) {
   auto* out = static_cast<char*>(to);
   const auto* in = static_cast<const char*>(from);
-  std::size_t head = (line - reinterpret_cast<std::uintptr_t>(out) % line) % line;
+  std::size_t head = (cache_line_bytes - reinterpret_cast<std::uintptr_t>(out) % cache_line_bytes) % cache_line_bytes;
   if (head > bytes) head = bytes;
   std::memcpy(out, in, head);
-  const std::size_t lines = (bytes - head) / line * line;
-  body(out + head, in + head, lines);
-  std::memcpy(out + head + lines, in + head + lines, bytes - head - lines);
+  const std::size_t whole_lines_bytes = (bytes - head) / cache_line_bytes * cache_line_bytes;
+  copy_whole_lines(out + head, in + head, whole_lines_bytes);
+  std::memcpy(out + head + whole_lines_bytes, in + head + whole_lines_bytes, bytes - head - whole_lines_bytes);
 }
 
 #if defined(__x86_64__)
 
 __attribute__((target("avx512f"))) void stream_lines_avx512(char* to, const char* from, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += line)
+  for (std::size_t i = 0; i < bytes; i += cache_line_bytes)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i), _mm512_loadu_si512(from + i));
   _mm_sfence();
 }
 
 __attribute__((target("avx2"))) void stream_lines_avx2(char* to, const char* from, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += line) {
+  for (std::size_t i = 0; i < bytes; i += cache_line_bytes) {
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
     const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i + 32));
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i), low);
@@ -64,7 +65,7 @@ void stream_sse2(void* to, const void* from, std::size_t bytes) {
 #elif defined(__aarch64__)
 
 void stream_lines_neon(char* to, const char* from, std::size_t bytes) {
-  for (std::size_t i = 0; i < bytes; i += line)
+  for (std::size_t i = 0; i < bytes; i += cache_line_bytes)
     __asm__ volatile(
         "ldp q0, q1, [%1]\n"
         "ldp q2, q3, [%1, #32]\n"
@@ -84,7 +85,7 @@ void stream_neon(void* to, const void* from, std::size_t bytes) {
 
 struct CopyRoutine {
   const char* name;
-  Copy copy;
+  CopyFunction copy;
 };
 
 CopyRoutine widest_streaming_routine() {
@@ -104,7 +105,7 @@ CopyRoutine widest_streaming_routine() {
 
 void copy_plain(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-Copy streaming_copy() { return widest_streaming_routine().copy; }
+CopyFunction streaming_copy() { return widest_streaming_routine().copy; }
 
 const char* streaming_copy_name() { return widest_streaming_routine().name; }
 

@@ -1,4 +1,5 @@
-// The classes of distance between two cores of a node, nearest first, as an X macro for C and C++: X(enumerator, name).
+// The classes of distance between two cores of a node, nearest first. NEARFIELD_EACH_DISTANCE is an X macro for C and
+// C++ that expands X(enumerator, name) for each class.
 #pragma once
 
 #define NEARFIELD_EACH_DISTANCE(X) \

@@ -1,5 +1,5 @@
-// Runs functions as fibers (cooperative coroutines) of one thread. A fiber runs until it calls suspend(), so the caller
-// of resume() chooses the order.
+// Runs functions as fibers (stackful coroutines) of one thread. A fiber runs until it calls suspend(), so the caller of
+// resume() determines the order of execution.
 #pragma once
 
 #include <ucontext.h>
@@ -17,7 +17,7 @@ namespace nearfield {
 
 class Fibers {
  public:
-  explicit Fibers(int count) : fibers_(static_cast<std::size_t>(count)) {
+  explicit Fibers(int num_fibers) : fibers_(static_cast<std::size_t>(num_fibers)) {
     for (Fiber& fiber : fibers_) fiber.stack.reset(new char[stack_bytes]);
   }
 
@@ -35,20 +35,20 @@ class Fibers {
 
   // Runs a fiber until it suspends itself or ends.
   void resume(int index) {
-    running_ = &fiber_at(index);
-    active_ = this;
+    running_fiber_ = &fiber_at(index);
+    scheduling_fibers_ = this;
     void* fake_stack = nullptr;
-    begin_stack_switch(&fake_stack, running_->stack.get(), stack_bytes);
-    swapcontext(&scheduler_, &running_->context);
+    begin_stack_switch(&fake_stack, running_fiber_->stack.get(), stack_bytes);
+    swapcontext(&scheduler_context_, &running_fiber_->context);
     finish_stack_switch(fake_stack, nullptr, nullptr);
   }
 
   // Called by the running fiber: suspends it and returns to the caller of resume().
   void suspend() {
     void* fake_stack = nullptr;
-    begin_stack_switch(&fake_stack, scheduler_stack_, scheduler_bytes_);
-    swapcontext(&running_->context, &scheduler_);
-    finish_stack_switch(fake_stack, &scheduler_stack_, &scheduler_bytes_);
+    begin_stack_switch(&fake_stack, scheduler_stack_, scheduler_stack_bytes_);
+    swapcontext(&running_fiber_->context, &scheduler_context_);
+    finish_stack_switch(fake_stack, &scheduler_stack_, &scheduler_stack_bytes_);
   }
 
   bool has_ended(int index) const { return fibers_[static_cast<std::size_t>(index)].has_ended; }
@@ -65,12 +65,12 @@ class Fibers {
   Fiber& fiber_at(int index) { return fibers_[static_cast<std::size_t>(index)]; }
 
   static void run_body() {
-    Fibers& all = *active_;
-    finish_stack_switch(nullptr, &all.scheduler_stack_, &all.scheduler_bytes_);
-    all.running_->body();
-    all.running_->has_ended = true;
-    begin_stack_switch(nullptr, all.scheduler_stack_, all.scheduler_bytes_);
-    setcontext(&all.scheduler_);
+    Fibers& fibers = *scheduling_fibers_;
+    finish_stack_switch(nullptr, &fibers.scheduler_stack_, &fibers.scheduler_stack_bytes_);
+    fibers.running_fiber_->body();
+    fibers.running_fiber_->has_ended = true;
+    begin_stack_switch(nullptr, fibers.scheduler_stack_, fibers.scheduler_stack_bytes_);
+    setcontext(&fibers.scheduler_context_);
   }
 
   // Report a switch of stacks to AddressSanitizer.
@@ -87,12 +87,12 @@ class Fibers {
 #endif
   }
 
-  static inline thread_local Fibers* active_ = nullptr;
+  static inline thread_local Fibers* scheduling_fibers_ = nullptr;
   std::vector<Fiber> fibers_;
-  Fiber* running_ = nullptr;
-  ucontext_t scheduler_;
+  Fiber* running_fiber_ = nullptr;
+  ucontext_t scheduler_context_;
   const void* scheduler_stack_ = nullptr;
-  std::size_t scheduler_bytes_ = 0;
+  std::size_t scheduler_stack_bytes_ = 0;
 };
 
 }  // namespace nearfield

@@ -18,23 +18,23 @@ namespace {
 constexpr double default_patience_s = 4;
 constexpr const char* patience_variable = "NEARFIELD_NODE_PATIENCE_S";
 
-// What each rank states of itself.
-struct JobCard {
+// What each rank publishes about itself.
+struct RankRecord {
   char host[64];
   int is_watched;
-  MarkPlace mark;
+  WaitMarkLocation wait_mark;
 };
 
-// What rank 0 states.
-struct HubCard {
+// What rank 0 publishes about the hub.
+struct HubRecord {
   double patience_s;
   char address[512];
 };
 
-constinit WaitMark own_mark;
-constinit std::atomic<NodeWatch*> job_watch{nullptr};  // a destructor would run in any exit()
+constinit WaitMark process_wait_mark;
+constinit std::atomic<NodeWatch*> node_watch{nullptr};  // not a unique_ptr, whose destructor would run in any exit()
 
-// Returns for how long a rank must wait before the program is ended; 0: it is never ended.
+// Returns for how long a rank must have waited before the program is ended, in seconds; 0: the program is never ended.
 double read_patience_s() {
   const char* const text = std::getenv(patience_variable);
   if (!text || !*text) return default_patience_s;
@@ -47,8 +47,9 @@ double read_patience_s() {
   return 0;
 }
 
-// Returns what ends the program if a node is lost and one of these ranks waits.
-NodeWatch::OnLost end_if_rank_waits(const std::vector<MarkPlace>& ranks, double patience_s, const char* activity) {
+// Returns the handler that ends the program if a node is lost while one of these ranks waits.
+NodeWatch::LostNodeHandler make_lost_node_handler(const std::vector<WaitMarkLocation>& ranks, double patience_s,
+                                                  const char* activity) {
   return [observer = WaitObserver(ranks), patience_s, activity](const LostNode& node) mutable {
     const int rank = observer.find_waiting_rank(monotonic_s() - node.lost_for_s, patience_s);
     if (rank < 0) return false;
@@ -60,48 +61,48 @@ NodeWatch::OnLost end_if_rank_waits(const std::vector<MarkPlace>& ranks, double 
   };
 }
 
-JobCard make_card(int rank) {
-  JobCard card{};
-  own_node_name().copy(card.host, sizeof card.host - 1);
-  card.is_watched = job_wait_mark.load() != nullptr;
-  card.mark = {rank, getpid(), reinterpret_cast<std::uint64_t>(&own_mark), own_mark.secret};
-  return card;
+RankRecord make_rank_record(int rank) {
+  RankRecord record{};
+  own_node_name().copy(record.host, sizeof record.host - 1);
+  record.is_watched = watched_wait_mark.load() != nullptr;
+  record.wait_mark = {rank, getpid(), reinterpret_cast<std::uint64_t>(&process_wait_mark), process_wait_mark.secret};
+  return record;
 }
 
 }  // namespace
 
-constinit std::atomic<WaitMark*> job_wait_mark{nullptr};
+constinit std::atomic<WaitMark*> watched_wait_mark{nullptr};
 
 void start_job_watch(const JobRanks& ranks, const char* activity) {
-  if (own_mark.secret == 0) own_mark.secret = random_number();
-  const JobCard own = make_card(ranks.rank);
-  std::vector<JobCard> cards(static_cast<std::size_t>(ranks.ranks));
-  ranks.allgather(&own, cards.data(), sizeof own);
+  if (process_wait_mark.secret == 0) process_wait_mark.secret = random_number();
+  const RankRecord own_record = make_rank_record(ranks.rank);
+  std::vector<RankRecord> records(static_cast<std::size_t>(ranks.num_ranks));
+  ranks.allgather(&own_record, records.data(), sizeof own_record);
   bool spans_nodes = false;
-  std::vector<MarkPlace> of_node;
-  for (const JobCard& card : cards) {
-    if (card.is_watched) return;
-    spans_nodes = spans_nodes || std::strcmp(card.host, cards[0].host) != 0;
-    if (std::strcmp(card.host, own.host) == 0) of_node.push_back(card.mark);
+  std::vector<WaitMarkLocation> marks_on_node;
+  for (const RankRecord& record : records) {
+    if (record.is_watched) return;
+    spans_nodes = spans_nodes || std::strcmp(record.host, records[0].host) != 0;
+    if (std::strcmp(record.host, own_record.host) == 0) marks_on_node.push_back(record.wait_mark);
   }
   if (!spans_nodes) return;
-  HubCard hub{};
+  HubRecord hub{};
   std::unique_ptr<NodeWatch> watch;
   if (ranks.rank == 0 && (hub.patience_s = read_patience_s()) > 0) {
-    watch = std::make_unique<NodeWatch>(end_if_rank_waits(of_node, hub.patience_s, activity));
+    watch = std::make_unique<NodeWatch>(make_lost_node_handler(marks_on_node, hub.patience_s, activity));
     watch->address().copy(hub.address, sizeof hub.address - 1);
   }
   ranks.bcast(&hub, sizeof hub);
   if (!*hub.address) return;
-  if (!watch && of_node.front().rank == ranks.rank)
-    watch = std::make_unique<NodeWatch>(hub.address, end_if_rank_waits(of_node, hub.patience_s, activity));
-  if (watch) delete job_watch.exchange(watch.release());  // of another thread that has begun at the same time
-  job_wait_mark = &own_mark;
+  if (!watch && marks_on_node.front().rank == ranks.rank)
+    watch = std::make_unique<NodeWatch>(hub.address, make_lost_node_handler(marks_on_node, hub.patience_s, activity));
+  if (watch) delete node_watch.exchange(watch.release());  // deletes the watch of a thread that started concurrently
+  watched_wait_mark = &process_wait_mark;
 }
 
 void stop_job_watch() {
-  job_wait_mark = nullptr;
-  delete job_watch.exchange(nullptr);
+  watched_wait_mark = nullptr;
+  delete node_watch.exchange(nullptr);
 }
 
 }  // namespace nearfield

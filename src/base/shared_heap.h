@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-// Copies `bytes` bytes from address `from` of a process on this node, as process_vm_readv does; in user space, if the
-// bytes lie in the shared heap of that process. `owner_waits`: until the copy is done, the owner of the bytes waits and
-// calls nearfield_heap_poll() repeatedly, so it can copy a part. Returns the number of bytes copied; on failure 0 or
-// less, with errno.
+// Copies `bytes` bytes from address `from` of a process on this node, as process_vm_readv does, but in user space if
+// the bytes lie in the shared heap of that process. `owner_waits` promises that the process waits for this copy and
+// calls nearfield_heap_poll() repeatedly, so it can copy a part itself. Returns the number of bytes copied; on failure
+// 0 or less, and sets errno.
 ssize_t nearfield_heap_read(pid_t process, void* to, uintptr_t from, size_t bytes, int owner_waits);
 
 // Copies bytes for another process if one has requested it. Takes a few nanoseconds if none has.

@@ -23,9 +23,9 @@ double quantile_of_sorted(std::span<const double> sorted, double q) {
   return sorted[below] + (position - std::floor(position)) * (sorted[above] - sorted[below]);
 }
 
-// Returns the rank (from 0) of the sample that is the lower end of a 95 % confidence interval of the median: the
-// largest k with P(Binomial(n, 1/2) <= k - 1) <= 2.5 %. The upper end has rank n - 1 - k.
-std::size_t lower_rank(std::size_t n) {
+// Returns the rank (from 0), in sorted order, of the sample that is the lower end of a 95 % confidence interval of the
+// median: the largest k with P(Binomial(n, 1/2) <= k - 1) <= 2.5 %. The upper end has rank n - 1 - k.
+std::size_t lower_rank_of_median_interval(std::size_t n) {
   const double log_half_n = static_cast<double>(n) * std::log(0.5);
   double below = 0.0;
   std::size_t k = 0;
@@ -38,8 +38,8 @@ std::size_t lower_rank(std::size_t n) {
   return k == 0 ? 0 : k - 1;
 }
 
-// Spreads each run of values within half a clock step of the first one evenly over one step around the middle of the
-// run.
+// Spreads values that the clock cannot distinguish: a run of values that exceed its first value by at most half of
+// `resolution` becomes evenly spaced over one `resolution`, around the middle of the run.
 void spread_steps(std::vector<double>& sorted, double resolution) {
   for (std::size_t begin = 0; begin < sorted.size();) {
     std::size_t end = begin;
@@ -74,23 +74,24 @@ Estimate median_estimate(std::span<const double> samples, double resolution) {
   require_samples(samples.size());
   auto sorted = sorted_copy(samples);
   if (resolution > 0) spread_steps(sorted, resolution);
-  const std::size_t rank = lower_rank(sorted.size());
+  const std::size_t rank = lower_rank_of_median_interval(sorted.size());
   return {quantile_of_sorted(sorted, 0.5), sorted[rank], sorted[sorted.size() - 1 - rank], sorted.size()};
 }
 
 Estimate pooled_estimate(std::span<const Visits> launches, double resolution) {
-  std::vector<double> all, visit_medians, launch_medians;
+  std::vector<double> all_samples, visit_medians, launch_medians;
   for (const Visits& launch : launches) {
-    const std::size_t begin = all.size();
+    const std::size_t begin = all_samples.size();
     for (const auto& visit : launch) {
       if (visit.empty()) continue;
-      all.insert(all.end(), visit.begin(), visit.end());
+      all_samples.insert(all_samples.end(), visit.begin(), visit.end());
       visit_medians.push_back(median_estimate(visit, resolution).value);
     }
-    const std::span<const double> whole(all.begin() + static_cast<std::ptrdiff_t>(begin), all.end());
-    if (!whole.empty()) launch_medians.push_back(median_estimate(whole, resolution).value);
+    const std::span<const double> launch_samples(all_samples.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                 all_samples.end());
+    if (!launch_samples.empty()) launch_medians.push_back(median_estimate(launch_samples, resolution).value);
   }
-  Estimate pooled = median_estimate(all, resolution);
+  Estimate pooled = median_estimate(all_samples, resolution);
   const Estimate visits = median_estimate(visit_medians);
   const auto [lowest, highest] = std::minmax_element(launch_medians.begin(), launch_medians.end());
   pooled.low = std::min({pooled.low, visits.low, *lowest});
@@ -119,16 +120,16 @@ Estimate paired_ratio(std::span<const double> a, std::span<const double> b) {
   return median_estimate(ratios);
 }
 
-std::vector<Step> find_steps(std::span<const double> sizes, std::span<const double> times, double threshold) {
+std::vector<CurveStep> find_steps(std::span<const double> sizes, std::span<const double> times, double min_factor) {
   if (sizes.size() != times.size()) throw std::invalid_argument("sizes and times differ in number");
   const auto slope = [&](std::size_t i) { return (times[i + 1] - times[i]) / (sizes[i + 1] - sizes[i]); };
-  std::vector<Step> steps;
+  std::vector<CurveStep> steps;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
     double growth = i > 0 ? std::max(0.0, slope(i - 1)) : 0.0;
     if (i + 2 < sizes.size()) growth = std::max(growth, slope(i + 1));
-    const double foretold = times[i] + growth * (sizes[i + 1] - sizes[i]);
-    const double factor = times[i + 1] / foretold;
-    if (factor >= threshold) steps.push_back({i, factor});
+    const double extrapolated_time = times[i] + growth * (sizes[i + 1] - sizes[i]);
+    const double factor = times[i + 1] / extrapolated_time;
+    if (factor >= min_factor) steps.push_back({i, factor});
   }
   return steps;
 }

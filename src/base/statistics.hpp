@@ -14,7 +14,7 @@ struct Estimate {
   double value = 0.0;
   double low = 0.0;   ///< lower end of the 95 % interval
   double high = 0.0;  ///< upper end of the 95 % interval
-  std::size_t n = 0;
+  std::size_t n = 0;  ///< number of samples
 
   /// Returns half the width of the interval divided by the value; infinity if the value is 0 and the width is not.
   double relative_half_width() const;
@@ -33,30 +33,30 @@ Estimate median_estimate(std::span<const double> samples, double resolution = 0)
 using Visits = std::vector<std::vector<double>>;
 
 /// Returns the median over several launches of one program. Samples of one visit are not independent (the speed of a
-/// machine varies over time), nor are samples of one launch (they share page placement). So the interval covers the
-/// interval of all samples, the interval of the medians of visits, and the medians of launches.
+/// machine varies over time), nor are samples of one launch (they share page placement). So the returned interval
+/// covers the interval of all samples, the interval of the medians of the visits, and the medians of all launches.
 Estimate pooled_estimate(std::span<const Visits> launches, double resolution = 0);
 
-/// Returns whether the half width of the interval is within `tolerance` of the value (0.05 = 5 %), and n >= 6.
+/// Returns whether half the width of the interval is at most `tolerance` times the value (0.05 = 5 %), and n >= 6.
 bool is_stable(const Estimate& estimate, double tolerance);
 
-/// Returns the share of samples above median + 5 x (median - lower quartile). These samples are disturbed, but are not
-/// dropped.
+/// Returns the share (0 to 1) of samples above median + 5 x (median - lower quartile). Estimates keep these samples,
+/// although they were probably disturbed.
 double outlier_share(std::span<const double> samples);
 
 /// Returns the median of the ratios b[i] / a[i] of paired samples (a[i] and b[i] adjacent in time), with a 95 %
 /// interval from order statistics. Throws std::invalid_argument if the numbers of samples differ or are 0.
 Estimate paired_ratio(std::span<const double> a, std::span<const double> b);
 
-/// A step in a curve of time over size, between size[index] and size[index + 1].
-struct Step {
+/// A jump in a curve of time over size, between sizes[index] and sizes[index + 1].
+struct CurveStep {
   std::size_t index = 0;
   double factor = 1.0;  ///< time after the step, relative to the trend extrapolated from before it
 };
 
-/// Returns the steps of at least `threshold` (1.25 = 25 %) in a curve of time over size. Sizes must be strictly
+/// Returns the steps of at least `min_factor` (1.25 = 25 %) in a curve of time over size. Sizes must be strictly
 /// increasing, times positive. The trend from size s1 to s2 is t1 + slope x (s2 - s1), where slope is the larger of the
 /// slopes before and after this interval, so that ordinary growth with size is not a step.
-std::vector<Step> find_steps(std::span<const double> sizes, std::span<const double> times, double threshold);
+std::vector<CurveStep> find_steps(std::span<const double> sizes, std::span<const double> times, double min_factor);
 
 }  // namespace nearfield

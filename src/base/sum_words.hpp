@@ -8,8 +8,8 @@
 
 namespace nearfield {
 
-/// Returns the sum of the 8-byte words of the memory, and of the remaining bytes. Uses vector types explicitly, since
-/// auto-vectorised sums differ between compilers by a factor of up to eight.
+/// Returns the sum of all 8-byte words of the memory plus the remaining bytes. Uses vector types explicitly, since the
+/// speed of auto-vectorised sums differs between compilers by a factor of up to eight.
 inline std::uint64_t sum_words(std::span<const std::byte> memory) {
   using Words = std::uint64_t __attribute__((vector_size(16)));
   constexpr std::size_t size = sizeof(Words), block = 4 * size;

@@ -96,7 +96,7 @@ JsonObject& JsonObject::add(std::string_view name, std::int64_t number) {
 
 JsonObject& JsonObject::add(std::string_view name, double number) { return add_raw(name, json_number(number)); }
 
-JsonObject& JsonObject::add(std::string_view name, bool truth) { return add_raw(name, truth ? "true" : "false"); }
+JsonObject& JsonObject::add(std::string_view name, bool value) { return add_raw(name, value ? "true" : "false"); }
 
 JsonObject& JsonObject::add(std::string_view name, std::span<const double> numbers) {
   return add_raw(name, to_json_array(numbers, json_number));

@@ -23,10 +23,10 @@ class JsonObject {
   JsonObject& add(std::string_view key, std::int64_t number);
   JsonObject& add(std::string_view key, int number) { return add(key, static_cast<std::int64_t>(number)); }
   JsonObject& add(std::string_view key, double number);
-  JsonObject& add(std::string_view key, bool truth);
+  JsonObject& add(std::string_view key, bool value);
   JsonObject& add(std::string_view key, std::span<const double> numbers);
   JsonObject& add(std::string_view key, std::span<const std::string> texts);
-  /// Adds a value that is JSON text already.
+  /// Adds a value that is already JSON text.
   JsonObject& add_raw(std::string_view key, std::string_view json);
   std::string str() const { return text_ + "}"; }
 
@@ -38,7 +38,7 @@ class JsonObject {
 /// Returns `text` as a JSON string with quotes.
 std::string json_string(std::string_view text);
 
-/// Returns the JSON array of parts that are JSON text already.
+/// Returns the JSON array of `parts`, each of which is already JSON text.
 std::string json_array(std::span<const std::string> parts);
 
 }  // namespace nearfield

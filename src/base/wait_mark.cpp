@@ -10,34 +10,35 @@
 namespace nearfield {
 namespace {
 
-// Returns the state of a mark; 0, as if the rank waited for nothing, if the mark cannot be read.
-std::uint64_t read_state(const MarkPlace& place) {
-  if (place.process == getpid())
-    return reinterpret_cast<const WaitMark*>(place.address)->state.load(std::memory_order_relaxed);
+// Returns the state of a mark. If the mark cannot be read, returns 0, which means that no thread waits.
+std::uint64_t read_state(const WaitMarkLocation& mark_location) {
+  if (mark_location.process == getpid())
+    return reinterpret_cast<const WaitMark*>(mark_location.address)->state.load(std::memory_order_relaxed);
   static_assert(sizeof(WaitMark) == 2 * sizeof(std::uint64_t));
   std::uint64_t words[2] = {};
-  const iovec local{words, sizeof words}, remote{reinterpret_cast<void*>(place.address), sizeof words};
-  const bool is_read = process_vm_readv(place.process, &local, 1, &remote, 1, 0) == sizeof words;
-  return is_read && words[0] == place.secret ? words[1] : 0;
+  const iovec local{words, sizeof words}, remote{reinterpret_cast<void*>(mark_location.address), sizeof words};
+  const bool is_read = process_vm_readv(mark_location.process, &local, 1, &remote, 1, 0) == sizeof words;
+  return is_read && words[0] == mark_location.secret ? words[1] : 0;
 }
 
 }  // namespace
 
-WaitObserver::WaitObserver(const std::vector<MarkPlace>& ranks) {
-  for (const MarkPlace& place : ranks) ranks_.push_back({place});
+WaitObserver::WaitObserver(const std::vector<WaitMarkLocation>& ranks) {
+  for (const WaitMarkLocation& mark_location : ranks) ranks_.push_back({mark_location});
 }
 
 int WaitObserver::find_waiting_rank(double since_s, double patience_s) {
   const double now_s = monotonic_s();
-  int found = -1;
-  for (Rank& rank : ranks_) {
-    const std::uint64_t state = read_state(rank.place);
+  int waiting_rank = -1;
+  for (ObservedRank& rank : ranks_) {
+    const std::uint64_t state = read_state(rank.mark_location);
     if (state != rank.state) rank.unchanged_since_s = now_s;
     rank.state = state;
-    if (state >= WaitMark::one_inside && found < 0 && now_s - std::max(since_s, rank.unchanged_since_s) >= patience_s)
-      found = rank.place.rank;
+    if (state >= WaitMark::one_waiting_thread && waiting_rank < 0 &&
+        now_s - std::max(since_s, rank.unchanged_since_s) >= patience_s)
+      waiting_rank = rank.mark_location.rank;
   }
-  return found;
+  return waiting_rank;
 }
 
 }  // namespace nearfield

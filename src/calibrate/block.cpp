@@ -22,24 +22,24 @@ std::size_t round_up_to_huge_pages(std::size_t bytes) {
 
 }  // namespace
 
-std::byte* map_pages(std::size_t bytes, PageKind pages) {
-  const std::size_t whole = round_up_to_huge_pages(bytes), reserved = whole + huge_page_bytes;
+std::byte* map_pages(std::size_t bytes, PageKind page_kind) {
+  const std::size_t rounded_bytes = round_up_to_huge_pages(bytes), reserved = rounded_bytes + huge_page_bytes;
   void* const mapped = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
   auto* const begin = static_cast<std::byte*>(mapped);
   const auto misaligned = reinterpret_cast<std::uintptr_t>(begin) % huge_page_bytes;
-  const std::size_t before = misaligned ? huge_page_bytes - misaligned : 0;
-  if (before > 0) munmap(begin, before);
-  if (before < huge_page_bytes) munmap(begin + before + whole, huge_page_bytes - before);
-  madvise(begin + before, whole, pages == PageKind::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-  return begin + before;
+  const std::size_t padding_bytes = misaligned ? huge_page_bytes - misaligned : 0;
+  if (padding_bytes > 0) munmap(begin, padding_bytes);
+  if (padding_bytes < huge_page_bytes) munmap(begin + padding_bytes + rounded_bytes, huge_page_bytes - padding_bytes);
+  madvise(begin + padding_bytes, rounded_bytes, page_kind == PageKind::huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+  return begin + padding_bytes;
 }
 
 void unmap_pages(std::byte* data, std::size_t bytes) { munmap(data, round_up_to_huge_pages(bytes)); }
 
-MemoryBlock::MemoryBlock(std::size_t bytes, PageKind pages) : data_(map_pages(bytes, pages)), bytes_(bytes) {
+MemoryBlock::MemoryBlock(std::size_t bytes, PageKind page_kind) : data_(map_pages(bytes, page_kind)), bytes_(bytes) {
   std::memset(data_, 1, bytes_);
-  if (pages == PageKind::huge) madvise(data_, round_up_to_huge_pages(bytes_), MADV_COLLAPSE);
+  if (page_kind == PageKind::huge) madvise(data_, round_up_to_huge_pages(bytes_), MADV_COLLAPSE);
 }
 
 MemoryBlock::~MemoryBlock() { unmap_pages(data_, bytes_); }

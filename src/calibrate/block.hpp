@@ -1,4 +1,4 @@
-// Memory for micro-benchmarks: mapped and written once, in base pages, or in huge pages where the kernel provides them.
+// Memory for micro-benchmarks, mapped in base pages, or in huge pages as far as the kernel provides them.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@ enum class PageKind { base, huge };
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 // Maps new, untouched memory, aligned to huge pages. Throws std::bad_alloc on failure.
-std::byte* map_pages(std::size_t bytes, PageKind pages);
+std::byte* map_pages(std::size_t bytes, PageKind page_kind);
 void unmap_pages(std::byte* data, std::size_t bytes);
 
 class MemoryBlock {
  public:
   // Maps the memory, and writes every page. Throws std::bad_alloc on failure.
-  MemoryBlock(std::size_t bytes, PageKind pages);
+  MemoryBlock(std::size_t bytes, PageKind page_kind);
   ~MemoryBlock();
   MemoryBlock(const MemoryBlock&) = delete;
   MemoryBlock& operator=(const MemoryBlock&) = delete;

@@ -1,4 +1,4 @@
-// An array of cells in memory, with ghost cells: that of one rank, or one that a group of ranks shares.
+// An array of cells in memory, with ghost cells: the array of one rank, or an array that a group of ranks shares.
 #pragma once
 
 #include "halo/copy.hpp"
@@ -19,9 +19,10 @@ struct Array {
     for (int d = 0; d < 3; ++d) address += (cell[d] - box.lo[d]) * strides[d];
     return {address, strides};
   }
-  /// Copies a box of cells to `cell` and the cells after it, or adds them (`adds`).
-  void copy_or_add(const Triple& cell, const StridedCells& from, const Triple& extents_of_box, bool adds) const {
-    if (adds)
+  /// Copies the box of cells `from` into this array, at the box of the same extents whose low corner is `cell`. With
+  /// `should_add`, adds the numbers instead.
+  void copy_or_add(const Triple& cell, const StridedCells& from, const Triple& extents_of_box, bool should_add) const {
+    if (should_add)
       add_box(at(cell), from, extents_of_box, cell_bytes, type);
     else
       copy_box(at(cell), from, extents_of_box, cell_bytes);

@@ -1,5 +1,5 @@
-// Implements the C interface (nearfield/halo.h) by Grid (grid.cpp): converts one to three dimensions to three, and
-// exceptions to error codes.
+// Implements the C interface (nearfield/halo.h) on top of Grid (grid.cpp): converts one to three dimensions to three,
+// and exceptions to error codes.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -14,7 +14,7 @@ struct nf_grid {
   Grid grid;
   std::vector<nf_field*> fields;
   std::vector<nf_exchange*> exchanges;
-  std::vector<Field*> used;  // fields of the current call
+  std::vector<Field*> fields_of_call;  // fields of the current call
 };
 struct nf_field {
   nf_grid* grid;
@@ -51,7 +51,7 @@ int run_guarded(Work&& work) noexcept {
   }
 }
 
-// Same; if `grid` is null, returns NF_ARGUMENT without calling work().
+// Same as run_guarded(work), but if `grid` is null, returns NF_ARGUMENT without calling work().
 template <class Work>
 int run_guarded(const nf_grid* grid, Work&& work) noexcept {
   return run_guarded([&] {
@@ -64,14 +64,14 @@ int run_guarded(const nf_grid* grid, Work&& work) noexcept {
 // its terminating zero; 0 on failure.
 template <class Work>
 size_t copy_text(Work&& work, char* text, size_t size) {
-  std::string all;
-  if (run_guarded([&] { all = work(); }) != NF_OK) return 0;
+  std::string full_text;
+  if (run_guarded([&] { full_text = work(); }) != NF_OK) return 0;
   if (text && size) {
-    const auto shown = std::min(size - 1, all.size());
-    std::memcpy(text, all.data(), shown);
-    text[shown] = 0;
+    const auto copied_bytes = std::min(size - 1, full_text.size());
+    std::memcpy(text, full_text.data(), copied_bytes);
+    text[copied_bytes] = 0;
   }
-  return all.size() + 1;
+  return full_text.size() + 1;
 }
 
 NumberType check_number_type(nf_type type, int components) {
@@ -106,49 +106,52 @@ nf_grid_options default_options() {
   return options;
 }
 
-// Returns the members that the program was compiled with, and defaults for newer members.
-nf_grid_options complete_options(const nf_grid_options* given) {
-  check_struct_size(given->struct_size);
+// Returns the options with the values of all members that the program was compiled with, and defaults for newer
+// members.
+nf_grid_options complete_options(const nf_grid_options* c_options) {
+  check_struct_size(c_options->struct_size);
   nf_grid_options options = default_options();
-  std::memcpy(&options, given, given->struct_size);
+  std::memcpy(&options, c_options, c_options->struct_size);
   return options;
 }
 
-GridOptions to_grid_options(const nf_grid_options& given) {
+GridOptions to_grid_options(const nf_grid_options& c_options) {
   GridOptions options;
-  options.dimensions = given.dimensions;
-  require(given.dimensions >= 1 && given.dimensions <= 3, "a grid has 1 to 3 dimensions");
+  options.dimensions = c_options.dimensions;
+  require(c_options.dimensions >= 1 && c_options.dimensions <= 3, "a grid has 1 to 3 dimensions");
   auto& layout = options.layout;
   for (int d = 0; d < 3; ++d) {
-    const int from = d - 3 + given.dimensions;  // the library always uses three dimensions
-    layout.extents[d] = from < 0 ? 1 : given.extents[from];
-    layout.dims[d] = from < 0 ? 1 : given.dims[from];
+    const int from = d - 3 + c_options.dimensions;  // the library always uses three dimensions
+    layout.extents[d] = from < 0 ? 1 : c_options.extents[from];
+    layout.dims[d] = from < 0 ? 1 : c_options.dims[from];
     for (int side = 0; side < 2 && from >= 0; ++side) {
-      layout.halo[d][side] = given.halo[from][side];
-      layout.periodic[d][side] = given.periodic[from][side];
+      layout.halo[d][side] = c_options.halo[from][side];
+      layout.periodic[d][side] = c_options.periodic[from][side];
     }
   }
-  layout.corners = given.corners;
-  options.reorder = given.reorder;
-  options.protocol = given.protocol ? given.protocol : "auto";
-  options.limit_s = given.limit_s;
-  options.costs = given.costs ? given.costs : "";
+  layout.corners = c_options.corners;
+  options.reorder = c_options.reorder;
+  options.protocol = c_options.protocol ? c_options.protocol : "auto";
+  options.limit_s = c_options.limit_s;
+  options.costs = c_options.costs ? c_options.costs : "";
   return options;
 }
 
-// Returns the exchange of these fields. Reuses the memory of grid->used, so that the hot path does not allocate.
-HaloExchange* exchange_for(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths, bool add) {
+// Returns the exchange of these fields, which the first call sets up. Reuses the memory of grid->fields_of_call, so
+// that later calls do not allocate.
+HaloExchange* find_or_make_exchange(nf_grid* grid, nf_field* const* fields, int count, const Widths& widths,
+                                    bool should_add) {
   require(fields || count == 0, "there are no fields");
-  grid->used.clear();
+  grid->fields_of_call.clear();
   for (int i = 0; i < count; ++i) {
     require(fields[i] && fields[i]->grid == grid, "a field is of another grid");
-    grid->used.push_back(fields[i]->field);
+    grid->fields_of_call.push_back(fields[i]->field);
   }
-  return grid->grid.exchange_of(grid->used, widths, add);
+  return grid->grid.exchange_of(grid->fields_of_call, widths, should_add);
 }
 
 // Returns the name or summary of a protocol; null if `protocol` is not less than the number of protocols.
-const char* protocol_text(int protocol, const char* ProtocolSpec::* text) {
+const char* protocol_string(int protocol, const char* ProtocolSpec::* text) {
   const auto& all = all_protocols();
   const auto number = static_cast<std::size_t>(protocol);  // a negative number becomes a huge one
   return number < all.size() ? all[number]->*text : nullptr;
@@ -200,22 +203,22 @@ int nf_grid_free(nf_grid** grid) {
 int nf_grid_get_info(const nf_grid* grid, nf_grid_info* info) {
   return run_guarded([&] {
     require(grid && info, "grid and info must not be null");
-    const Grid& g = grid->grid;
+    const Grid& grid_object = grid->grid;
     *info = {};
-    info->dimensions = g.dimensions();
-    info->rank = g.node().rank;
-    info->ranks = g.node().size;
-    info->ranks_per_node = g.ranks_per_node();
-    const Box own = g.own_cells();
-    for (int i = 0; i < g.dimensions(); ++i) {
-      const int d = i + 3 - g.dimensions();
-      info->dims[i] = g.layout().dims[d];
-      info->place[i] = g.own_place()[d];
-      info->start[i] = own.lo[d];
-      info->count[i] = own.extents()[d];
+    info->dimensions = grid_object.dimensions();
+    info->rank = grid_object.node().rank;
+    info->ranks = grid_object.node().size;
+    info->ranks_per_node = grid_object.ranks_per_node();
+    const Box own_box = grid_object.own_cells();
+    for (int i = 0; i < grid_object.dimensions(); ++i) {
+      const int d = i + 3 - grid_object.dimensions();
+      info->dims[i] = grid_object.layout().dims[d];
+      info->place[i] = grid_object.own_place()[d];
+      info->start[i] = own_box.lo[d];
+      info->count[i] = own_box.extents()[d];
     }
-    info->neighbours_in_place = g.neighbours_in_place();
-    info->neighbours_on_node = g.neighbours_on_node();
+    info->neighbours_in_place = grid_object.num_neighbors_in_place();
+    info->neighbours_on_node = grid_object.num_neighbors_on_node();
   });
 }
 
@@ -224,7 +227,7 @@ size_t nf_grid_explain(const nf_grid* grid, char* text, size_t size) {
 }
 
 size_t nf_grid_costs(const nf_grid* grid, char* text, size_t size) {
-  return copy_text([&] { return grid->grid.costs_text(); }, text, size);
+  return copy_text([&] { return grid->grid.format_costs(); }, text, size);
 }
 
 int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf_field** field) {
@@ -232,9 +235,9 @@ int nf_field_create(nf_grid* grid, nf_type type, int components, int storage, nf
     require(grid && field, "grid and field must not be null");
     require(storage == NF_IN_PLACE || storage == NF_GHOSTED, "storage is NF_IN_PLACE or NF_GHOSTED");
     *field = nullptr;
-    const auto of = check_number_type(type, components);
-    Field& made =
-        grid->grid.create_field(bytes_of_number(of) * static_cast<std::size_t>(components), of, storage == NF_GHOSTED);
+    const auto number_type = check_number_type(type, components);
+    Field& made = grid->grid.create_field(bytes_of_number(number_type) * static_cast<std::size_t>(components),
+                                          number_type, storage == NF_GHOSTED);
     *field = new nf_field{grid, &made};
     grid->fields.push_back(*field);
   });
@@ -263,8 +266,8 @@ void nf_field_strides(const nf_field* field, int64_t strides_bytes[3]) {
 int nf_field_in_place(const nf_field* field) { return field->field->is_in_place(); }
 
 int nf_start(nf_grid* grid, nf_field* const* fields, int count) {
-  return run_guarded(grid,
-                     [&] { grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, false)); });
+  return run_guarded(
+      grid, [&] { grid->grid.start(find_or_make_exchange(grid, fields, count, grid->grid.layout().halo, false)); });
 }
 
 int nf_finish(nf_grid* grid) {
@@ -287,13 +290,13 @@ int nf_start_width(nf_grid* grid, nf_field* const* fields, int count, const int 
         require(width[i][side] >= 0 && width[i][side] <= halo[d][side], "a width is larger than the grid's halo");
         widths[d][side] = width[i][side];
       }
-    grid->grid.start(exchange_for(grid, fields, count, widths, false));
+    grid->grid.start(find_or_make_exchange(grid, fields, count, widths, false));
   });
 }
 
 int nf_accumulate(nf_grid* grid, nf_field* const* fields, int count) {
   return run_guarded(grid, [&] {
-    grid->grid.start(exchange_for(grid, fields, count, grid->grid.layout().halo, true));
+    grid->grid.start(find_or_make_exchange(grid, fields, count, grid->grid.layout().halo, true));
     grid->grid.finish();
   });
 }
@@ -302,16 +305,17 @@ int nf_exchange_create(nf_grid* grid, const nf_array* arrays, int count, const c
   return run_guarded([&] {
     require(grid && exchange && (arrays || count == 0), "grid, arrays and exchange must not be null");
     *exchange = nullptr;
-    const Grid& g = grid->grid;
+    const Grid& grid_object = grid->grid;
     auto made = std::make_unique<nf_exchange>();
     made->grid = grid;
     for (int i = 0; i < count; ++i) {
       Array array;
       array.type = check_number_type(arrays[i].type, arrays[i].components);
       array.cell_bytes = bytes_of_number(array.type) * static_cast<std::size_t>(arrays[i].components);
-      array.box = g.own_cells();
+      array.box = grid_object.own_cells();
       array.first = static_cast<std::byte*>(arrays[i].first);
-      for (int j = 0; j < g.dimensions(); ++j) array.strides[j + 3 - g.dimensions()] = arrays[i].strides_bytes[j];
+      for (int j = 0; j < grid_object.dimensions(); ++j)
+        array.strides[j + 3 - grid_object.dimensions()] = arrays[i].strides_bytes[j];
       made->arrays.push_back(array);
     }
     made->forward = grid->grid.exchange_of(made->arrays, protocol ? protocol : "auto", false);
@@ -324,8 +328,8 @@ int nf_exchange_free(nf_exchange** exchange) {
   if (!exchange || !*exchange) return NF_OK;
   return run_guarded([&] {
     const Grid& grid = (*exchange)->grid->grid;
-    for (const auto* one : {(*exchange)->forward.get(), (*exchange)->reverse.get()})
-      if (one && grid.is_under_way(one))
+    for (const auto* direction : {(*exchange)->forward.get(), (*exchange)->reverse.get()})
+      if (direction && grid.is_under_way(direction))
         throw Error(ErrorCode::order, "an exchange is under way: call finish before it is freed");
     erase_pointer((*exchange)->grid->exchanges, *exchange);
     delete *exchange;
@@ -360,7 +364,7 @@ int nf_exchange_accumulate(nf_exchange* exchange) {
 
 const char* nf_exchange_protocol(const nf_exchange* exchange) { return exchange->forward->spec().name; }
 
-const char* nf_protocol_name(int number) { return protocol_text(number, &ProtocolSpec::name); }
-const char* nf_protocol_summary(int number) { return protocol_text(number, &ProtocolSpec::summary); }
+const char* nf_protocol_name(int number) { return protocol_string(number, &ProtocolSpec::name); }
+const char* nf_protocol_summary(int number) { return protocol_string(number, &ProtocolSpec::summary); }
 
 const char* nf_error_text(void) { return last_error.c_str(); }

@@ -6,8 +6,8 @@
 namespace nearfield::halo {
 namespace {
 
-// Copies or adds the innermost run of cells; strides in bytes. One instance per cell size, so that the compiler knows
-// the size.
+// A function that copies or adds one run of cells of the innermost dimension: (to, to_stride, from, from_stride, cells,
+// cell_bytes), strides in bytes. There is one per cell size, so that the size is a compile-time constant.
 using RunFunction = void (*)(std::byte*, Index, const std::byte*, Index, Index, std::size_t);
 
 template <class T>
@@ -58,8 +58,8 @@ RunFunction select_add_function(NumberType type) {
   return functions[static_cast<int>(type)];
 }
 
-// Returns the dimension of the innermost loop: the last one, unless it has only a few cells (a face normal to it) and
-// the middle one is longer.
+// Returns the dimension of the innermost loop: the last dimension, unless it has only a few cells, as in a face normal
+// to it, and the middle dimension has more.
 int innermost_dimension(const Triple& extents) { return extents[2] >= 4 || extents[2] >= extents[1] ? 2 : 1; }
 
 void for_each_run(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t bytes, int inner,

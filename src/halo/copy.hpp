@@ -1,5 +1,5 @@
-// Copies boxes of cells between arrays with arbitrary strides, to pack, unpack or directly copy the cells of an
-// exchange.
+// Copies boxes of cells between arrays with arbitrary strides: to pack, to unpack, or to copy the cells of an exchange
+// directly.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace nearfield::halo {
 
-/// The type of the numbers in a cell, which additions need to know.
+/// The type of the numbers in a cell, in the order of nf_type.
 enum class NumberType { i8, u8, i16, u16, i32, u32, i64, u64, f32, f64 };
 std::size_t bytes_of_number(NumberType type);
 
@@ -18,15 +18,14 @@ struct StridedCells {
   Triple strides{};
 };
 
-/// Copies a box of cells of `cell_bytes` bytes each; `extents` are cells per dimension. Source and target must not
-/// overlap.
+/// Copies a box of `extents` cells per dimension, of `cell_bytes` bytes each. Source and target must not overlap.
 void copy_box(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t cell_bytes);
 
 /// Adds the numbers in the source cells to those in the target cells. A cell has one or more numbers of `type`.
 void add_box(const StridedCells& to, const StridedCells& from, const Triple& extents, std::size_t cell_bytes,
              NumberType type);
 
-/// Returns the address and strides of a box of cells that is contiguous in memory from `first` on.
+/// Returns the strided view of a box of cells that are stored contiguously from `first` on.
 StridedCells packed_cells(std::byte* first, const Triple& extents, std::size_t cell_bytes);
 
 }  // namespace nearfield::halo

@@ -12,19 +12,19 @@ namespace {
 
 std::string read_file(const std::string& file, std::string& problem) {
   std::ifstream in(file);
-  std::ostringstream all;
-  all << in.rdbuf();
+  std::ostringstream contents;
+  contents << in.rdbuf();
   if (!in.is_open())
     problem = "the costs in " + file + " cannot be read: " + std::strerror(errno) +
               "; name a file that nearfield's verb halo wrote with --costs PROFILE, or unset NEARFIELD_HALO_COSTS";
-  return all.str();
+  return contents.str();
 }
 
 }  // namespace
 
 // All ranks use the costs that rank 0 reads from the file, so that all ranks make the same decisions.
-planning::CostsWithOrigin find_costs(const std::string& given, const Node& node) {
-  std::string file = given, text, problem;
+planning::CostsWithOrigin find_costs(const std::string& requested_file, const Node& node) {
+  std::string file = requested_file, text, problem;
   if (const char* named = std::getenv("NEARFIELD_HALO_COSTS"); file.empty() && named) file = named;
   if (node.rank == 0 && !file.empty()) text = read_file(file, problem);
   throw_collectively(node.comm, problem, ErrorCode::argument);

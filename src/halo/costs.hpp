@@ -1,4 +1,4 @@
-// Finds the message costs by which a grid chooses decomposition and protocols; the same on all ranks.
+// Reads the message costs by which a grid chooses decomposition and protocols; they are the same on all ranks.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace nearfield::halo {
 
-/// Returns the costs from the file `given` of rank 0; if it is empty, from the file that the environment variable
-/// NEARFIELD_HALO_COSTS names on rank 0; without a file, the defaults. Collective. If the file cannot be read, throws
-/// Error(argument) on all ranks.
-planning::CostsWithOrigin find_costs(const std::string& given, const Node& node);
+/// Returns the costs in `requested_file`; if that is empty, the costs in the file that NEARFIELD_HALO_COSTS names; if
+/// that is not set, the default costs. Rank 0 alone reads the variable and the file. Collective. If the file cannot be
+/// read, throws Error(argument) on all ranks.
+planning::CostsWithOrigin find_costs(const std::string& requested_file, const Node& node);
 
 }  // namespace nearfield::halo

@@ -1,5 +1,5 @@
-// Describes cells and bytes to MPI, as count and datatype of one call. MPI counts are ints; more than INT_MAX bytes
-// become a datatype of large blocks. The caller must free datatypes other than MPI_BYTE.
+// Describes cells and bytes to MPI by the count and the datatype of one call. Since MPI counts are ints, more than
+// INT_MAX bytes become a datatype of large blocks. The caller must free datatypes other than MPI_BYTE.
 #pragma once
 
 #include <mpi.h>

@@ -23,8 +23,9 @@ void check_decomposition(const Layout& layout, int dimensions, int ranks) {
     fail("dims make " + std::to_string(product) + " ranks, but the communicator has " + std::to_string(ranks));
 }
 
-std::vector<planning::Plan> rank_decompositions(const Layout& layout, int dimensions, const planning::Costs& costs,
-                                                const Node& node, int ranks_per_node) {
+std::vector<planning::Plan> list_decompositions_by_time(const Layout& layout, int dimensions,
+                                                        const planning::Costs& costs, const Node& node,
+                                                        int ranks_per_node) {
   planning::PlanRequest request;
   request.dimensions = dimensions;
   request.extents = layout.extents;
@@ -48,7 +49,7 @@ std::vector<planning::Plan> rank_decompositions(const Layout& layout, int dimens
 
 int min_ranks_per_node(const Node& node) {
   std::map<int, int> counts;
-  for (const int number : node.node_of) ++counts[number];
+  for (const int number : node.node_by_rank) ++counts[number];
   return std::min_element(counts.begin(), counts.end(), [](auto& a, auto& b) { return a.second < b.second; })->second;
 }
 

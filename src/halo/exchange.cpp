@@ -15,19 +15,19 @@ void poison_cells(const StridedCells& place, const Triple& extents, std::size_t 
 
 }  // namespace
 
-HaloExchange::HaloExchange(ExchangePlan move, const ProtocolSpec& spec, ExchangeContext& around, bool poison)
-    : spec_(spec) {
-  if (poison && !move.add && !move.in_place) poisoned_ = move;
-  protocol_ = make_protocol(spec, around, std::move(move));
+HaloExchange::HaloExchange(ExchangePlan plan, const ProtocolSpec& spec, ExchangeContext& context, bool should_poison)
+    : protocol_spec_(spec) {
+  if (should_poison && !plan.should_add && !plan.reads_in_place) poisoned_plan_ = plan;
+  protocol_ = make_protocol(spec, context, std::move(plan));
 }
 
 void HaloExchange::prepare() {
   protocol_->prepare_exchange();
-  if (!poisoned_) return;
-  for (const auto& field : poisoned_->fields)
-    for (const auto& message : poisoned_->messages)
+  if (!poisoned_plan_) return;
+  for (const auto& field : poisoned_plan_->fields)
+    for (const auto& message : poisoned_plan_->messages)
       for (const auto& strip : message.receive)
-        poison_cells(field.mine.at(strip.mine.lo), strip.extents(), field.mine.cell_bytes);
+        poison_cells(field.local_array.at(strip.local_box.lo), strip.extents(), field.local_array.cell_bytes);
 }
 
 }  // namespace nearfield::halo

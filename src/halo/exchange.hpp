@@ -1,4 +1,4 @@
-// A halo exchange that is set up: a protocol with its messages. For debugging, it can poison ghost cells.
+// A halo exchange that has been set up: a protocol with its messages. For debugging, it can poison ghost cells.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,17 @@ namespace nearfield::halo {
 /// of the caller's arrays by the caller.
 class HaloExchange {
  public:
-  HaloExchange(ExchangePlan move, const ProtocolSpec& spec, ExchangeContext& around, bool poison);
-  const ProtocolSpec& spec() const { return spec_; }
+  HaloExchange(ExchangePlan plan, const ProtocolSpec& spec, ExchangeContext& context, bool should_poison);
+  const ProtocolSpec& spec() const { return protocol_spec_; }
   void prepare();
   void start() { protocol_->start_exchange(); }
   void finish() { protocol_->finish_exchange(); }
   void progress() { protocol_->drive_progress(); }
 
  private:
-  const ProtocolSpec& spec_;
+  const ProtocolSpec& protocol_spec_;
   std::unique_ptr<Protocol> protocol_;
-  std::optional<ExchangePlan> poisoned_;  ///< debugging: the ghost cells that are poisoned from start to finish
+  std::optional<ExchangePlan> poisoned_plan_;  ///< debugging: the ghost cells that are poisoned from start to finish
 };
 
 }  // namespace nearfield::halo

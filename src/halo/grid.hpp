@@ -24,7 +24,7 @@ struct GridOptions {
   std::string costs;  ///< costs file on rank 0; empty: the file that NEARFIELD_HALO_COSTS names there, else defaults
 };
 
-/// Construction and destruction are collective over the communicator, and so is the first exchange of a set of fields.
+/// Construction, destruction and the first exchange of a set of fields are collective over the communicator.
 class Grid final : public ExchangeContext {
  public:
   Grid(MPI_Comm comm, const GridOptions& options);
@@ -32,68 +32,72 @@ class Grid final : public ExchangeContext {
 
   int dimensions() const { return dimensions_; }
   const Layout& layout() const { return layout_; }
-  const Ranks& own_place() const { return placement_.place_of[static_cast<std::size_t>(node_->rank)]; }
+  const Ranks& own_place() const { return placement_.place_by_rank[static_cast<std::size_t>(node_->rank)]; }
   Box own_cells() const { return layout_.cells_of(own_place()); }
   const Node& node() const override { return *node_; }
-  const planning::Costs& costs() const override { return known_.costs; }
-  std::string costs_text() const { return planning::costs_text(known_); }
-  int ranks_per_node() const { return ranks_per_node_; }
-  int neighbours_in_place() const { return neighbours_in_place_; }
-  int neighbours_on_node() const { return peers_->peer_count(); }
-  const ProtocolSpec& spec() const { return *spec_; }
+  const planning::Costs& costs() const override { return costs_with_origin_.costs; }
+  std::string format_costs() const { return planning::format_costs(costs_with_origin_); }
+  int ranks_per_node() const { return min_ranks_per_node_; }
+  int num_neighbors_in_place() const { return num_neighbors_in_place_; }
+  int num_neighbors_on_node() const { return peers_->num_peers(); }
+  const ProtocolSpec& spec() const { return *protocol_spec_; }
   std::string explain() const;  ///< defined in explain.cpp
 
   Field& create_field(std::size_t cell_bytes, NumberType type, bool ghosted);
   void free_field(const Field& field);
 
-  /// Returns the exchange of these fields, which the first call sets up; nullptr if no cells move, because all
-  /// neighbours' cells are read in place.
-  HaloExchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool add);
-  std::unique_ptr<HaloExchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol, bool add);
+  /// Returns the exchange of these fields, which the first call sets up. Returns nullptr if all ranks read all their
+  /// neighbours' cells in place, so that no cells move.
+  HaloExchange* exchange_of(std::span<Field* const> fields, const Widths& widths, bool should_add);
+  std::unique_ptr<HaloExchange> exchange_of(const std::vector<Array>& arrays, const std::string& protocol,
+                                            bool should_add);
 
   void start(HaloExchange* exchange);
   void finish();
-  bool is_under_way(const HaloExchange* exchange) const { return under_way_ && current_ == exchange; }
+  bool is_under_way(const HaloExchange* exchange) const { return is_phase_under_way_ && current_exchange_ == exchange; }
 
-  void wait_for_readers(const ExchangePlan& move) override { peers_->wait_for_readers(move, current_); }
+  void wait_until_cells_are_fetched(const ExchangePlan& plan) override {
+    peers_->wait_until_cells_are_fetched(plan, current_exchange_);
+  }
 
  private:
   void share_memory(MPI_Comm comm, const ProtocolSpec& spec);
   void find_peers();
   /// Returns the messages that fill the ghost cells of these widths: one message per displacement in the grid of ranks,
-  /// in the same order on all ranks. `in_place` leaves out cells that are read in place; `add` swaps sender and
-  /// receiver. Defined in schedule.cpp.
-  std::vector<Message> plan_messages(const Widths& widths, bool in_place, bool add) const;
+  /// in the same order on all ranks. `excludes_in_place` leaves out cells that are read in place; `should_add` swaps
+  /// sender and receiver. Defined in schedule.cpp.
+  std::vector<Message> plan_messages(const Widths& widths, bool excludes_in_place, bool should_add) const;
   /// Times all protocols, and returns an exchange by the one that is fastest on its slowest rank. Collective; must not
   /// be called between start and finish. Defined in autotuning.cpp.
-  std::unique_ptr<HaloExchange> make_fastest_exchange(const ExchangePlan& move);
+  std::unique_ptr<HaloExchange> make_fastest_exchange(const ExchangePlan& plan);
 
   int dimensions_;
   Layout layout_;
-  const ProtocolSpec* spec_;
-  bool debug_ = false;
-  planning::CostsWithOrigin known_;
-  std::string note_;
-  int ranks_per_node_ = 1;
+  const ProtocolSpec* protocol_spec_;
+  bool is_debugging_ = false;
+  planning::CostsWithOrigin costs_with_origin_;
+  std::string fallback_note_;
+  int min_ranks_per_node_ = 1;
   bool spans_nodes_ = false;
-  std::vector<std::pair<Ranks, double>> splits_;  ///< the best decompositions, with predicted exchange times in ns
+  std::vector<std::pair<Ranks, double>>
+      best_decompositions_;  ///< the best decompositions, with predicted exchange times in ns
   std::unique_ptr<Node> node_;
   Placement placement_;
-  std::unique_ptr<Segment> board_memory_;
+  std::unique_ptr<Segment> signal_board_memory_;
   std::optional<Peers> peers_;
-  int neighbours_in_place_ = 0;
-  bool under_way_ = false;
-  HaloExchange* current_ = nullptr;
+  int num_neighbors_in_place_ = 0;
+  bool is_phase_under_way_ = false;
+  HaloExchange* current_exchange_ = nullptr;
   std::vector<std::unique_ptr<Field>> fields_;
-  int fields_made_ = 0;
+  int num_created_fields_ = 0;
   struct CachedExchange {
     std::vector<Field*> fields;
     Widths widths;
-    bool add;
+    bool should_add;
     std::unique_ptr<HaloExchange> exchange;
   };
   std::vector<CachedExchange> exchanges_;  ///< in order of creation, so that all ranks free them in the same order
-  bool all_in_place_ = false;
+  bool reads_all_cells_in_place_ = false;
 };
 
 }  // namespace nearfield::halo

@@ -6,33 +6,34 @@
 
 namespace nearfield::halo {
 
-Node::Node(MPI_Comm given, bool shared) {
-  MPI_Comm_dup(given, &comm);
+Node::Node(MPI_Comm parent_comm, bool shares_memory) {
+  MPI_Comm_dup(parent_comm, &comm);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local);
+  MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
   int lowest = rank;
-  MPI_Bcast(&lowest, 1, MPI_INT, 0, local);
-  node_of.resize(static_cast<std::size_t>(size));
-  MPI_Allgather(&lowest, 1, MPI_INT, node_of.data(), 1, MPI_INT, comm);
-  if (!shared) {
-    MPI_Comm_free(&local);
-    MPI_Comm_dup(MPI_COMM_SELF, &local);
+  MPI_Bcast(&lowest, 1, MPI_INT, 0, node_comm);
+  node_by_rank.resize(static_cast<std::size_t>(size));
+  MPI_Allgather(&lowest, 1, MPI_INT, node_by_rank.data(), 1, MPI_INT, comm);
+  if (!shares_memory) {
+    MPI_Comm_free(&node_comm);
+    MPI_Comm_dup(MPI_COMM_SELF, &node_comm);
   }
-  MPI_Comm_rank(local, &local_rank);
-  MPI_Comm_size(local, &local_size);
-  rank_of.resize(static_cast<std::size_t>(local_size));
-  MPI_Allgather(&rank, 1, MPI_INT, rank_of.data(), 1, MPI_INT, local);
-  local_of.assign(static_cast<std::size_t>(size), -1);
-  for (int i = 0; i < local_size; ++i) local_of[static_cast<std::size_t>(rank_of[static_cast<std::size_t>(i)])] = i;
+  MPI_Comm_rank(node_comm, &local_rank);
+  MPI_Comm_size(node_comm, &local_size);
+  rank_by_local_rank.resize(static_cast<std::size_t>(local_size));
+  MPI_Allgather(&rank, 1, MPI_INT, rank_by_local_rank.data(), 1, MPI_INT, node_comm);
+  local_rank_by_rank.assign(static_cast<std::size_t>(size), -1);
+  for (int i = 0; i < local_size; ++i)
+    local_rank_by_rank[static_cast<std::size_t>(rank_by_local_rank[static_cast<std::size_t>(i)])] = i;
   const long process = getpid();
-  process_of.resize(static_cast<std::size_t>(local_size));
-  MPI_Allgather(&process, 1, MPI_LONG, process_of.data(), 1, MPI_LONG, local);
+  process_id_by_local_rank.resize(static_cast<std::size_t>(local_size));
+  MPI_Allgather(&process, 1, MPI_LONG, process_id_by_local_rank.data(), 1, MPI_LONG, node_comm);
 }
 
 Node::~Node() {
   if (mpi_has_ended()) return;
-  if (local != MPI_COMM_NULL) MPI_Comm_free(&local);
+  if (node_comm != MPI_COMM_NULL) MPI_Comm_free(&node_comm);
   if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
 }
 

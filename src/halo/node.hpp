@@ -17,28 +17,28 @@ inline bool mpi_has_ended() {
   return ended;
 }
 
-/// Owns two communicators: a duplicate of the given one, and the part of it on this node. Must be destroyed on all
+/// Owns two communicators: a duplicate of the parent communicator, and its part on this node. Must be destroyed on all
 /// ranks before MPI_Finalize; after MPI_Finalize, the communicators are not freed.
 class Node {
  public:
-  /// If not `shared`, every rank is alone in `local`, but node_of still identifies the nodes.
-  Node(MPI_Comm comm, bool shared);
+  /// If `shares_memory` is false, every rank is alone in node_comm, but node_by_rank still identifies the nodes.
+  Node(MPI_Comm comm, bool shares_memory);
   ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  MPI_Comm comm = MPI_COMM_NULL;   ///< all ranks
-  MPI_Comm local = MPI_COMM_NULL;  ///< the ranks of this node
+  MPI_Comm comm = MPI_COMM_NULL;       ///< all ranks
+  MPI_Comm node_comm = MPI_COMM_NULL;  ///< the ranks of this node
   int rank = 0, size = 0;
   int local_rank = 0, local_size = 0;
-  std::vector<int> node_of;      ///< rank -> number of its node, which is the lowest rank on that node
-  std::vector<int> local_of;     ///< rank -> local rank, -1 on other nodes
-  std::vector<int> rank_of;      ///< local rank -> rank
-  std::vector<long> process_of;  ///< local rank -> process id
+  std::vector<int> node_by_rank;               ///< rank -> number of its node, which is the lowest rank on that node
+  std::vector<int> local_rank_by_rank;         ///< rank -> local rank, -1 on other nodes
+  std::vector<int> rank_by_local_rank;         ///< local rank -> rank
+  std::vector<long> process_id_by_local_rank;  ///< local rank -> process id
 
   /// Returns the local rank of a rank, which must be on this node.
-  std::size_t local_index_of(int rank) const {
-    return static_cast<std::size_t>(local_of[static_cast<std::size_t>(rank)]);
+  std::size_t local_rank_of(int rank) const {
+    return static_cast<std::size_t>(local_rank_by_rank[static_cast<std::size_t>(rank)]);
   }
 };
 

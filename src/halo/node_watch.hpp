@@ -5,8 +5,8 @@
 
 namespace nearfield::halo {
 
-/// Watches the nodes of the first grid that spans several, until MPI_Finalize. Collective over node.comm. Does nothing
-/// for later grids.
-void watch_nodes_of(const Node& node);
+/// Watches the nodes of the grid until MPI_Finalize, if it is the first grid that spans several nodes; does nothing for
+/// later grids. Collective over node.comm.
+void watch_nodes_of_grid(const Node& node);
 
 }  // namespace nearfield::halo

@@ -21,9 +21,9 @@ class ExchangeContext {
   virtual ~ExchangeContext() = default;
   virtual const Node& node() const = 0;
   virtual const planning::Costs& costs() const = 0;  ///< message costs, the same on all ranks
-  /// Call it after fetching cells. Signals the ranks on this node whose cells this rank has fetched, then waits until
-  /// the ranks that fetch this rank's cells have done so. Throws Error if a rank is lost or late.
-  virtual void wait_for_readers(const ExchangePlan& move) = 0;
+  /// Must be called after fetching cells. Signals the ranks on this node whose cells this rank has fetched, then waits
+  /// until the ranks that fetch this rank's cells have done so. Throws Error if a rank is lost or late.
+  virtual void wait_until_cells_are_fetched(const ExchangePlan& plan) = 0;
 };
 
 /// Moves the cells of one exchange. In each phase, every rank calls prepare_exchange(), signals its peers that it is
@@ -44,22 +44,22 @@ class Protocol {
 struct MessageShape {
   double bytes = 0;      ///< bytes to one neighbour
   double run_bytes = 0;  ///< bytes of a run that is contiguous in memory
-  bool same_node = true;
+  bool is_same_node = true;
 };
 
 struct ProtocolSpec {
   const char* name;
   const char* summary;
   std::unique_ptr<Protocol> (*make)(ExchangeContext&, ExchangePlan);
-  /// Predicts the time of one message inside a node, in ns; null: the protocol is never chosen automatically.
+  /// Predicts the time of one message inside a node, in ns. Null if the protocol must not be chosen automatically.
   double (*cost_ns)(const MessageShape&, const planning::Costs&) = nullptr;
-  bool shared_only = false;        ///< moves cells inside a node only; `persistent` moves cells between nodes
-  bool needs_arrays = false;       ///< accesses neighbours' arrays, so it moves only fields that the library allocates
-  bool in_place = false;           ///< ranks read cells of neighbours on the node in place, without a copy
-  Backing backing = Backing::own;  ///< memory of fields
-  /// Returns the reason why the protocol does not work on this system, or an empty string; collective. null: the
+  bool is_intra_node_only = false;  ///< moves cells inside a node only; `persistent` then moves those between nodes
+  bool needs_arrays = false;    ///< accesses neighbours' arrays, so it supports only fields that the library allocates
+  bool reads_in_place = false;  ///< ranks read cells of neighbours on the node in place, without a copy
+  SegmentBacking backing = SegmentBacking::memfd;  ///< memory of fields
+  /// Returns the reason why the protocol does not work on this system, or an empty string; collective. Null if the
   /// protocol always works.
-  std::string (*problem)(const Node&) = nullptr;
+  std::string (*unavailability_reason)(const Node&) = nullptr;
 };
 
 /// The protocols that the library uses directly.
@@ -72,9 +72,9 @@ const ProtocolSpec& find_protocol(const std::string& name);
 
 /// Creates the protocol for an exchange. If the exchange reaches other nodes, combines `spec` inside the node with
 /// `persistent` between nodes. Collective over all ranks.
-std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, ExchangeContext& around, ExchangePlan move);
+std::unique_ptr<Protocol> make_protocol(const ProtocolSpec& spec, ExchangeContext& context, ExchangePlan plan);
 
 /// Returns the protocol with the lowest predicted cost among those that work; the same on all ranks. Collective.
-const ProtocolSpec& find_cheapest_protocol(ExchangeContext& around, const ExchangePlan& move);
+const ProtocolSpec& find_cheapest_protocol(ExchangeContext& context, const ExchangePlan& plan);
 
 }  // namespace nearfield::halo

@@ -1,7 +1,7 @@
-// Memory that the ranks of a node share, on huge pages if possible (S1, section IV.C). Each rank touches its part
-// first, so the part lies on the NUMA node of the rank. A page that contains the border of two parts belongs to the
-// rank with the larger share of the page. After creation the memory has no name in the file system, so no file remains
-// if processes are killed.
+// Memory that the ranks of a node share, on huge pages if possible (paper S1, papers/S1/README.md, section IV.C). Each
+// rank touches its part first, so the part is allocated on the NUMA node of the rank. A page that contains the border
+// of two parts belongs to the rank with the larger share of the page. After creation the memory has no name in the file
+// system, so no file remains if processes are killed.
 #pragma once
 
 #include <cstddef>
@@ -11,38 +11,38 @@
 
 namespace nearfield::halo {
 
-inline constexpr std::size_t huge_page = 2 << 20;
+inline constexpr std::size_t huge_page_bytes = 2 << 20;
 
-enum class Backing {
-  own,    ///< a memfd, or an unlinked file in /dev/shm; huge pages by the first method that works
-  window  ///< MPI_Win_allocate_shared, the method of S1; base pages
+enum class SegmentBacking {
+  memfd,  ///< a memfd, or if that is impossible, an unlinked file in /dev/shm; huge pages by the first way that works
+  window  ///< MPI_Win_allocate_shared, the method of paper S1; base pages
 };
 
 /// Construction and destruction are collective over all ranks.
 class Segment {
  public:
   /// Allocates zeroed memory. The part of this rank is the bytes from `part_begin` to `part_end`; the parts together
-  /// cover all bytes. If memory is short, throws Error(memory) on all ranks of the node.
-  Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, Backing backing);
+  /// cover all bytes. If a node has too little memory, throws Error(memory) on all ranks.
+  Segment(const Node& node, std::size_t bytes, std::size_t part_begin, std::size_t part_end, SegmentBacking backing);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
-  /// Returns a description for people, such as "64.0 MiB in a memfd, huge pages (collapsed)", or why the pages are not
-  /// huge.
+  /// Returns a human-readable description, such as "64.0 MiB in a memfd, huge pages (collapsed)", which also says why
+  /// the pages are not huge.
   std::string explain() const;
-  /// Returns the page size in bytes; if transparent huge pages may apply, the huge page size.
+  /// Returns the page size in bytes. If the kernel may use transparent huge pages, returns the huge page size.
   std::size_t page_bytes() const { return page_bytes_; }
   /// Returns the number of bytes that this process maps by huge pages, from /proc/self/smaps.
-  std::size_t huge_bytes() const;
+  std::size_t huge_page_backed_bytes() const;
 
  private:
   void free_memory();
-  void allocate_own(const Node& node, std::size_t begin, std::size_t end);
+  void allocate_memfd_or_shm_file(const Node& node, std::size_t begin, std::size_t end);
   bool try_hugetlb(const Node& node);
-  void open_unreserved(const Node& node);
+  void open_memfd_or_shm_file(const Node& node);
   void open_on_all_ranks(const Node& node, const std::string& path, int file);
   bool map_aligned(int file);
   void prefault_mapped(std::size_t begin, std::size_t end);
@@ -50,10 +50,10 @@ class Segment {
   void allocate_window(const Node& node, std::size_t begin, std::size_t end);
 
   std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0, mapped_ = 0, page_bytes_ = 4096;
-  int file_ = -1;
+  std::size_t bytes_ = 0, mapped_bytes_ = 0, page_bytes_ = 4096;
+  int fd_ = -1;
   MPI_Win window_ = MPI_WIN_NULL;
-  std::string kind_, pages_;
+  std::string memory_description_, page_description_;
 };
 
 }  // namespace nearfield::halo

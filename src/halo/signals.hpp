@@ -8,10 +8,13 @@
 
 namespace nearfield::halo {
 
-/// Aligned to two cache lines, because CPUs prefetch lines in pairs.
+/// The progress that one rank (the writer) publishes to another (the reader). Aligned to two cache lines, because CPUs
+/// prefetch lines in pairs.
 struct alignas(128) Signal {
-  std::atomic<std::uint64_t> ready{0};  ///< number of phases for which the writer has published its cells
-  std::atomic<std::uint64_t> taken{0};  ///< number of phases whose cells the writer has fetched from the reader
+  std::atomic<std::uint64_t> num_published_phases{
+      0};  ///< number of phases for which the writer has published its cells
+  std::atomic<std::uint64_t> num_fetched_phases{
+      0};  ///< number of phases whose cells the writer has fetched from the reader
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -39,8 +42,8 @@ inline void pause_briefly() {
 #endif
 }
 
-/// Waits until the counter has reached `count`, with acquire semantics. Polls `spins` times, then calls idle() between
-/// polls. idle() should yield the core, and may throw to end the wait.
+/// Waits until the counter has reached `count`, with acquire semantics. After `spins` polls, calls idle() between
+/// polls; idle() should yield the core, and may throw to end the wait.
 template <class Idle>
 void wait_for_counter(const std::atomic<std::uint64_t>& counter, std::uint64_t count, int spins, Idle&& idle) {
   for (int i = 0; counter.load(std::memory_order_acquire) < count; ++i) {

@@ -6,12 +6,13 @@
 namespace nearfield::planning {
 namespace {
 
-constexpr std::int64_t double_bytes = 8;  // size of the elements in the curves `strided` and `banked`
+constexpr std::int64_t double_bytes =
+    8;  // size of the elements in the curves `ns_per_byte_by_stride` and `ns_per_byte_by_bank_stride`
 
 double strided_ns_per_byte(const LinkCosts& link, std::int64_t gap_bytes, std::int64_t stride_bytes) {
-  for (auto bank = link.banked.rbegin(); bank != link.banked.rend(); ++bank)
+  for (auto bank = link.ns_per_byte_by_bank_stride.rbegin(); bank != link.ns_per_byte_by_bank_stride.rend(); ++bank)
     if (bank->first > 0 && stride_bytes % bank->first == 0) return bank->second;
-  return interpolate(link.strided, gap_bytes + double_bytes);
+  return interpolate(link.ns_per_byte_by_stride, gap_bytes + double_bytes);
 }
 
 double excess_per_run_ns(const LinkCosts& link, const MessageLayout& message) {
@@ -33,8 +34,8 @@ double interpolate(const Curve& curve, std::int64_t x) {
   return below->second + share * (above->second - below->second);
 }
 
-MessageTime message_time(const LinkCosts& link, const MessageLayout& message) {
-  const double load = message.bytes >= link.load_from_bytes ? link.load_factor : 1;
+MessageTime predict_message_time(const LinkCosts& link, const MessageLayout& message) {
+  const double load = message.bytes >= link.min_loaded_message_bytes ? link.load_factor : 1;
   return {link.latency_ns, load * link.ns_per_byte * static_cast<double>(message.bytes),
           excess_per_run_ns(link, message) * static_cast<double>(message.runs)};
 }

@@ -21,7 +21,7 @@ std::string short_name(const std::string& host) { return host.substr(0, host.fin
 
 }  // namespace
 
-void bind_to(const Placement& placement) {
+void bind_process_to_cpu(const Placement& placement) {
   if (placement.cpu < 0) return;
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -31,18 +31,18 @@ void bind_to(const Placement& placement) {
 }
 
 void verify_binding(int rank, const Placement& placement) {
-  const std::string who = "rank " + std::to_string(rank);
+  const std::string rank_text = "rank " + std::to_string(rank);
   if (!placement.host.empty() && short_name(placement.host) != short_name(host_name()))
-    throw Failure("binding", who + " should be on host " + placement.host + " but is on " + host_name());
+    throw Failure("binding", rank_text + " should be on host " + placement.host + " but is on " + host_name());
   if (placement.cpu < 0) return;
   cpu_set_t set;
   CPU_ZERO(&set);
   sched_getaffinity(0, sizeof set, &set);
   const int cpu = sched_getcpu();
   if (CPU_COUNT(&set) != 1 || !CPU_ISSET(placement.cpu, &set) || cpu != placement.cpu)
-    throw Failure("binding", who + " should be on CPU " + std::to_string(placement.cpu) + " alone but is on CPU " +
-                                 std::to_string(cpu) + " with " + std::to_string(CPU_COUNT(&set)) +
-                                 " allowed; something else binds the ranks");
+    throw Failure("binding", rank_text + " should be on CPU " + std::to_string(placement.cpu) +
+                                 " alone but is on CPU " + std::to_string(cpu) + " with " +
+                                 std::to_string(CPU_COUNT(&set)) + " allowed; something else binds the ranks");
 }
 
 }  // namespace nearfield::probe

@@ -44,7 +44,7 @@ void fill_pattern(std::span<std::byte> memory, unsigned seed) {
   if (memory.size() % 8) std::memcpy(memory.data() + 8 * words, &last, memory.size() % 8);
 }
 
-std::string pattern_problem(std::span<const std::byte> memory, unsigned seed) {
+std::string find_pattern_error(std::span<const std::byte> memory, unsigned seed) {
   for (std::size_t i = 0; 8 * i < memory.size(); ++i) {
     const std::uint64_t word = pattern_word(seed, i);
     if (std::memcmp(memory.data() + 8 * i, &word, std::min<std::size_t>(8, memory.size() - 8 * i)) != 0)

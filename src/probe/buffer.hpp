@@ -1,5 +1,5 @@
-// Message buffers as in an application: from the heap, page-aligned, with pages that the bound rank has touched first
-// (so that none is the kernel's shared zero page).
+// Message buffers as in an application: on the heap, page-aligned, with pages that the bound rank has written first, so
+// that no page is the kernel's shared zero page.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,10 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// Fills `memory` with a pattern of 8-byte words that depend on seed and position.
+/// Fills `memory` with a pattern of 8-byte words that depend on `seed` and on their position.
 void fill_pattern(std::span<std::byte> memory, unsigned seed);
-/// Compares `memory` with the pattern of fill_pattern(). Returns a message with the first byte that differs, or an
-/// empty string.
-std::string pattern_problem(std::span<const std::byte> memory, unsigned seed);
+/// Compares `memory` with the pattern of fill_pattern(). Returns a message that names the first wrong word by its byte
+/// offset; an empty string if all words match.
+std::string find_pattern_error(std::span<const std::byte> memory, unsigned seed);
 
 }  // namespace nearfield::probe

@@ -51,7 +51,8 @@ std::string open_failure_reason(int error) {
   return std::string("perf_event_open: ") + std::strerror(error);
 }
 
-// Returns page faults or context switches of this process by getrusage, for containers that deny perf_event_open.
+// Returns the number of page faults or context switches of this process by getrusage, for containers that deny
+// perf_event_open.
 std::int64_t count_from_rusage(const std::string& name) {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
@@ -62,13 +63,13 @@ std::int64_t count_from_rusage(const std::string& name) {
 
 EventCounters::EventCounters() {
   for (const auto& event : event_specs) {
-    // Counts kernel mode too, if permitted, for the misses of copies by the kernel.
+    // Counts events in kernel mode, too, if permitted, in order to include the cache misses of copies by the kernel.
     int fd = open_event(event, true);
     if (fd < 0 && event.type != PERF_TYPE_SOFTWARE) fd = open_event(event, false);
     const bool software = event.type == PERF_TYPE_SOFTWARE;
     events_.push_back({event.name, fd >= 0 || software ? "" : open_failure_reason(errno), fd});
   }
-  at_start_.resize(events_.size(), 0);
+  counts_at_start_.resize(events_.size(), 0);
 }
 
 EventCounters::~EventCounters() {
@@ -80,8 +81,8 @@ void EventCounters::start() {
   for (std::size_t i = 0; i < events_.size(); ++i) {
     if (events_[i].fd >= 0) {
       ioctl(events_[i].fd, PERF_EVENT_IOC_RESET, 0);
-    } else if (events_[i].missing.empty()) {
-      at_start_[i] = count_from_rusage(events_[i].name);
+    } else if (events_[i].unsupported_reason.empty()) {
+      counts_at_start_[i] = count_from_rusage(events_[i].name);
     }
   }
 }
@@ -90,10 +91,10 @@ std::vector<std::int64_t> EventCounters::stop() {
   std::vector<std::int64_t> counts;
   for (std::size_t i = 0; i < events_.size(); ++i) {
     std::uint64_t count = 0;
-    if (!events_[i].missing.empty())
+    if (!events_[i].unsupported_reason.empty())
       counts.push_back(-1);
     else if (events_[i].fd < 0)
-      counts.push_back(count_from_rusage(events_[i].name) - at_start_[i]);
+      counts.push_back(count_from_rusage(events_[i].name) - counts_at_start_[i]);
     else
       counts.push_back(read(events_[i].fd, &count, sizeof count) == sizeof count ? static_cast<std::int64_t>(count)
                                                                                  : -1);

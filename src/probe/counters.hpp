@@ -1,5 +1,5 @@
-// Counts events during run_timed(), by perf_event_open: hardware events if the machine has them, software events (page
-// faults, context switches) always. An event that cannot be counted has a reason.
+// Counts events during run_timed() by perf_event_open: software events (page faults, context switches) always, hardware
+// events if the machine supports them. For an event that cannot be counted, the reason is known.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class EventCounters {
 
   struct Event {
     std::string name;
-    std::string missing;  ///< why the event cannot be counted; empty if it can be
+    std::string unsupported_reason;  ///< why the event cannot be counted; empty if it can be
     int fd = -1;
   };
   const std::vector<Event>& events() const { return events_; }
@@ -28,7 +28,7 @@ class EventCounters {
 
  private:
   std::vector<Event> events_;
-  std::vector<std::int64_t> at_start_;
+  std::vector<std::int64_t> counts_at_start_;
 };
 
 }  // namespace nearfield::probe

@@ -1,5 +1,5 @@
-// The output of the engine: JSON Lines, which rank 0 appends to a file as soon as a result is known, so that a crash
-// loses no earlier results.
+// The output of the engine: JSON Lines. Rank 0 appends each result to a file as soon as it is available, so that a
+// crash loses no earlier results.
 #pragma once
 
 #include <string>
@@ -20,8 +20,8 @@ class Emitter {
   /// Writes one line. Aborts the launch if the line cannot be written completely (disk full, quota).
   void write_line(const JsonObject& object);
 
-  /// Writes a line that names the current step before the measurement, which also shows that the launch is alive.
-  void write_phase(const std::string& what) { write_line(JsonObject().add("type", "phase").add("what", what)); }
+  /// Writes a line that names the current preparatory step, which also shows that the launch is alive.
+  void write_current_step(const std::string& step) { write_line(JsonObject().add("type", "phase").add("what", step)); }
 
  private:
   std::string path_;

@@ -1,10 +1,10 @@
-// Runs one scenario: checks the received data of each case, then visits the cases in random order until each is precise
-// enough or the time is used up, then verifies cache states of buffers and counts events. Rank 0 coordinates; the other
-// ranks execute its commands.
+// Runs one scenario: checks the received data of each case, then visits the cases in random order until each median is
+// precise enough or the time is used up, then verifies cache states of buffers and counts events. A visit is a short
+// series of repetitions of one case. Rank 0 coordinates; the other ranks execute its commands.
 //
-// A scenario has two durations. The budget is its planned time: after it, a case is visited only until it has the
-// minimum number of repetitions for a confidence interval. The limit is its maximum time: after it no task is started,
-// and cases that were not measured are reported as missing.
+// A scenario has a budget and a time limit. After the budget is used up, a case is visited only until it has the
+// minimum number of repetitions for a confidence interval. After the time limit, no task is started, and cases that
+// were not measured are reported as missing.
 #pragma once
 
 #include "probe/context.hpp"
@@ -18,7 +18,7 @@ namespace nearfield::probe {
 /// fails on any rank, throws Failure("sanity") on all ranks.
 void run_scenario(Context& ctx, const Spec& spec, double budget_s, double limit_s, Emitter& emit);
 
-/// Returns whether the user has requested the end of the launch, by creating plan.stop_file.
-bool stop_requested(const Context& ctx);
+/// Returns whether the user has requested the end of the launch: plan.stop_file exists.
+bool is_stop_requested(const Context& ctx);
 
 }  // namespace nearfield::probe

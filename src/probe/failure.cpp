@@ -7,8 +7,8 @@
 
 namespace nearfield::probe {
 
-void abort_launch(const std::string& kind, const std::string& message) {
-  std::fprintf(stderr, "nearfield-probe: %s: %s\n", kind.c_str(), message.c_str());
+void abort_launch(const std::string& failure_kind, const std::string& message) {
+  std::fprintf(stderr, "nearfield-probe: %s: %s\n", failure_kind.c_str(), message.c_str());
   MPI_Abort(MPI_COMM_WORLD, 5);
   std::abort();
 }

@@ -1,6 +1,6 @@
-// Errors of the engine: a Failure ends the launch with a reason; Unavailable skips a scenario or a case. A Failure
-// unwinds the stack, which frees windows and communicators collectively. So it must be thrown on all ranks, or before
-// windows and communicators exist. If only some ranks fail, they must call abort_launch().
+// Errors of the engine. A Failure ends the launch; Unavailable skips a scenario or a case. A Failure unwinds the stack,
+// which frees windows and communicators collectively, so it must be thrown on all ranks, or before windows and
+// communicators exist. If only some ranks fail, they must call abort_launch() instead.
 #pragma once
 
 #include <stdexcept>
@@ -8,15 +8,16 @@
 
 namespace nearfield::probe {
 
-/// Ends the launch. `kind` is for the program that reads the output, what() is for people.
+/// Ends the launch. `failure_kind` is machine-readable, what() is human-readable.
 struct Failure : std::runtime_error {
-  Failure(std::string kind_, const std::string& message) : std::runtime_error(message), kind(std::move(kind_)) {}
-  std::string kind;  ///< "plan", "binding" or "sanity"
+  Failure(std::string kind_, const std::string& message)
+      : std::runtime_error(message), failure_kind(std::move(kind_)) {}
+  std::string failure_kind;  ///< "plan", "binding" or "sanity"
 };
 
-/// Prints the reason on stderr and aborts all ranks; valid between MPI_Init and MPI_Finalize. `kind` is that of a
-/// Failure, "output" if the output cannot be written, or "engine" for any other exception.
-[[noreturn]] void abort_launch(const std::string& kind, const std::string& message);
+/// Prints the reason on stderr and aborts all ranks; valid between MPI_Init and MPI_Finalize. `failure_kind` is that of
+/// a Failure, "output" if the output cannot be written, or "engine" for any other exception.
+[[noreturn]] void abort_launch(const std::string& failure_kind, const std::string& message);
 
 /// This machine or MPI does not support a scenario or a case; the record has a null value and this reason.
 struct Unavailable : std::runtime_error {

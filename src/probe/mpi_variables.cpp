@@ -41,7 +41,7 @@ std::optional<std::int64_t> read_variable(int index, MPI_Datatype type) {
 
 }  // namespace
 
-std::map<std::string, std::int64_t> mpi_thresholds() {
+std::map<std::string, std::int64_t> read_mpi_thresholds() {
   std::map<std::string, std::int64_t> values;
   int provided = 0, count = 0;
   if (MPI_T_init_thread(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return values;

@@ -1,5 +1,5 @@
-// Reads the size thresholds of the MPI through its tool interface (MPI_T): they name the protocol switches that the
-// engine observes.
+// Reads the size thresholds of the MPI through its tool interface (MPI_T). They are the names for the protocol switches
+// that the engine observes.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace nearfield::probe {
 
-/// Returns the integer control variables whose names mention a size or threshold, by name. Call after MPI_Init.
-std::map<std::string, std::int64_t> mpi_thresholds();
+/// Returns, by name, the values of the integer control variables whose names contain a word such as "threshold" or
+/// "eager_limit". Must be called after MPI_Init.
+std::map<std::string, std::int64_t> read_mpi_thresholds();
 
 }  // namespace nearfield::probe

@@ -46,11 +46,11 @@ ScenarioRequest parse_request(const std::string& text) {
 // Parses "SCENARIO PARAMETER VALUE...".
 CaseFilter parse_filter(const std::string& text) {
   std::istringstream in(text);
-  CaseFilter only;
-  in >> only.scenario >> only.parameter;
-  for (std::string word; in >> word;) only.values.push_back(word);
-  if (only.values.empty()) throw std::invalid_argument("expected 'SCENARIO PARAMETER VALUE...'");
-  return only;
+  CaseFilter filter;
+  in >> filter.scenario >> filter.parameter;
+  for (std::string word; in >> word;) filter.values.push_back(word);
+  if (filter.values.empty()) throw std::invalid_argument("expected 'SCENARIO PARAMETER VALUE...'");
+  return filter;
 }
 
 using Setter = std::function<void(Plan&, const std::string&)>;
@@ -63,15 +63,15 @@ const std::map<std::string, Setter>& plan_setters() {
       {"tier", [](Plan& p, const std::string& v) { p.tier = v; }},
       {"tolerance", [](Plan& p, const std::string& v) { p.tolerance = parse_number<double>(v); }},
       {"min_samples", [](Plan& p, const std::string& v) { p.min_samples = parse_number<std::int64_t>(v); }},
-      {"line_bytes", [](Plan& p, const std::string& v) { p.line_bytes = parse_number<std::int64_t>(v); }},
+      {"line_bytes", [](Plan& p, const std::string& v) { p.cache_line_bytes = parse_number<std::int64_t>(v); }},
       {"cache_bytes", [](Plan& p, const std::string& v) { p.cache_bytes = parse_integers(v); }},
       {"sizes", [](Plan& p, const std::string& v) { p.sizes = parse_integers(v); }},
-      {"rank", [](Plan& p, const std::string& v) { p.ranks.push_back(parse_placement(v)); }},
+      {"rank", [](Plan& p, const std::string& v) { p.placement_by_rank.push_back(parse_placement(v)); }},
       {"scenario", [](Plan& p, const std::string& v) { p.scenarios.push_back(parse_request(v)); }},
       {"only", [](Plan& p, const std::string& v) { p.filters.push_back(parse_filter(v)); }},
       {"time_limit_s", [](Plan& p, const std::string& v) { p.time_limit_s = parse_number<double>(v); }},
-      {"oversubscribed", [](Plan& p, const std::string& v) { p.oversubscribed = parse_number<int>(v) != 0; }},
-      {"corrupt", [](Plan& p, const std::string& v) { p.corrupt = parse_number<int>(v) != 0; }},
+      {"oversubscribed", [](Plan& p, const std::string& v) { p.is_oversubscribed = parse_number<int>(v) != 0; }},
+      {"corrupt", [](Plan& p, const std::string& v) { p.corrupts_received_data = parse_number<int>(v) != 0; }},
   };
   return table;
 }
@@ -95,17 +95,17 @@ Plan read_plan(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw Failure("plan", "cannot read the plan " + path);
   Plan plan;
-  int number = 0;
+  int line_number = 0;
   for (std::string line; std::getline(in, line);) {
-    ++number;
+    ++line_number;
     if (trim(line).empty()) continue;
     try {
       apply_line(plan, line);
     } catch (const std::invalid_argument& error) {
-      throw Failure("plan", path + ":" + std::to_string(number) + ": " + error.what());
+      throw Failure("plan", path + ":" + std::to_string(line_number) + ": " + error.what());
     }
   }
-  if (plan.cache_bytes.empty() || plan.ranks.empty() || plan.output.empty())
+  if (plan.cache_bytes.empty() || plan.placement_by_rank.empty() || plan.output.empty())
     throw Failure("plan", path + ": cache_bytes, rank and output are required");
   return plan;
 }

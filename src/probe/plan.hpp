@@ -18,7 +18,7 @@ struct ScenarioRequest {
   double budget_s = 1.0;
 };
 
-/// Restricts a scenario to the cases whose parameter has one of these values.
+/// Restricts a scenario to the cases whose `parameter` has one of `values`.
 struct CaseFilter {
   std::string scenario, parameter;
   std::vector<std::string> values;
@@ -31,15 +31,16 @@ struct Plan {
   std::string tier = "quick";
   double tolerance = 0.02;       ///< a case is precise if the confidence interval of its median is within this share
   std::int64_t min_samples = 7;  ///< minimum repetitions of a case, even beyond the budget
-  std::int64_t line_bytes = 64;
-  std::vector<std::int64_t> cache_bytes;  ///< capacities of the cache levels of the used cores, L1 first
-  std::vector<std::int64_t> sizes;        ///< message sizes that replace those of the tier
-  std::vector<Placement> ranks;           ///< by rank
+  std::int64_t cache_line_bytes = 64;
+  std::vector<std::int64_t> cache_bytes;     ///< capacities of the cache levels of the used cores, L1 first
+  std::vector<std::int64_t> sizes;           ///< message sizes that replace those of the tier
+  std::vector<Placement> placement_by_rank;  ///< by rank
   std::vector<ScenarioRequest> scenarios;
   std::vector<CaseFilter> filters;  ///< cases are measured if they satisfy all filters
   double time_limit_s = 0;          ///< for the whole measurement; 0: no limit
-  bool oversubscribed = false;  ///< more ranks than cores: ranks yield instead of spinning, and times are meaningless
-  bool corrupt = false;         ///< damages received data, to test the sanity checks
+  bool is_oversubscribed =
+      false;  ///< more ranks than cores: ranks yield instead of spinning, and times are meaningless
+  bool corrupts_received_data = false;  ///< damages received data, to test the sanity checks
 
   std::int64_t llc_bytes() const { return cache_bytes.back(); }
 };

@@ -1,4 +1,4 @@
-// Determines which protocol the MPI uses for a message size, by the behaviour of MPI_Send, not by documentation.
+// Determines which protocol the MPI uses for a message size by observing the behaviour of MPI_Send.
 #pragma once
 
 #include <span>
@@ -9,19 +9,20 @@
 
 namespace nearfield::probe {
 
-struct ProtocolBehaviour {
-  bool waits_for_receive = false;   ///< rendezvous: Send returned only after the receive was posted
-  bool waits_for_progress = false;  ///< Send returned only after the receiver entered MPI, in any call
-  double single_copies = 0.0;       ///< kernel copies per message, by sender and receiver together
+struct ProtocolBehavior {
+  bool waits_for_receive = false;          ///< rendezvous: MPI_Send returned only after the receive was posted
+  bool waits_for_progress = false;         ///< MPI_Send returned only after the receiver entered any MPI call
+  double single_copies_per_message = 0.0;  ///< kernel copies per message, by sender and receiver together
 };
 
-/// Sends six messages from rank 0 to rank 1 of ctx.timed, whose receives are posted late: three while the receiver is
-/// inside MPI, three while it is outside. The majority of each three decides. `send` and `receive` have the size of a
-/// message. Collective over ctx.timed; returns the same on both ranks.
-ProtocolBehaviour observe_protocol(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
+/// Sends six messages from rank 0 to rank 1 of ctx.timed_comm, which posts each receive after a delay. During the delay
+/// the receiver calls MPI (three messages) or does not (three messages); the majority of each three determines the
+/// result. `send` and `receive` are the message buffers. Collective over ctx.timed_comm; returns the same on both
+/// ranks.
+ProtocolBehavior observe_protocol(Context& ctx, std::span<std::byte> send, std::span<std::byte> receive);
 
-/// Returns the sizes from 1 B to 8 MiB at which the behaviour changes, ascending; a bisection finds each to the byte.
-/// Collective over ctx.timed. Emits a progress line per tested size.
+/// Returns the message sizes from 1 B to 8 MiB at which the behaviour changes, ascending and exact to the byte (by
+/// bisection). Collective over ctx.timed_comm. Emits a progress line per tested size.
 std::vector<ProtocolSwitch> find_protocol_switches(Context& ctx, Emitter& emit);
 
 }  // namespace nearfield::probe

@@ -1,5 +1,5 @@
 // The interface of a scenario that is measured under MPI. Each scenario is one file in scenarios/ that exports one
-// Spec. The build finds the files, so that no list has to be edited.
+// Spec. The build finds the files, so no list has to be edited.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace nearfield::probe {
 struct Context;
 
 /// A buffer, and the cache state in which its lines must be when run_timed() starts.
-struct StatedBuffer {
+struct BufferInCacheState {
   std::span<std::byte> memory;
   std::string state;  ///< "invalid", "exclusive" or "modified"
 };
 
-/// A metric of a case that this machine does not support; its record has a null value and this reason.
-struct MissingCase {
+/// A metric of a case that this machine does not support. Its record has a null value and this reason.
+struct UnsupportedCase {
   std::string metric;
   Parameters parameters;
   std::string reason;
@@ -43,32 +43,34 @@ class Scenario {
   virtual void select_case(std::size_t index) = 0;
   virtual void prepare_repetition() {}
   virtual void run_timed(std::span<double> values) = 0;
-  /// Fills send buffers with a pattern, and receive buffers with anything but the pattern that will arrive.
+  /// Fills send buffers with a pattern that depends on `seed`, and receive buffers with a different pattern than they
+  /// will receive.
   virtual void fill_buffers(unsigned seed) = 0;
   /// Checks the data received since fill_buffers(seed). Returns the error, or an empty string.
   virtual std::string check_received_data(unsigned seed) = 0;
   /// Returns the receive buffer, which the engine can damage to test check_received_data().
   virtual std::span<std::byte> received_data() = 0;
   /// Returns the buffers whose cache state prepare_repetition() establishes.
-  virtual std::vector<StatedBuffer> stated_buffers() { return {}; }
+  virtual std::vector<BufferInCacheState> buffers_in_cache_state() { return {}; }
   /// Returns the unsupported cases, which are not in cases(), with reasons.
-  virtual std::vector<MissingCase> unsupported_cases() { return {}; }
-  /// Runs on ranks >= 2 of a `pair_and_background` scenario: generates load until the pair has finished its visit.
+  virtual std::vector<UnsupportedCase> unsupported_cases() { return {}; }
+  /// Called on ranks >= 2 of a `pair_and_background` scenario: generates load until the pair has finished its visit.
   virtual void run_background_load() {}
-  /// Run on the pair before and after a visit: begin_visit() waits until the background load runs, end_visit() stops
+  /// Called on the pair before and after a visit: begin_visit() waits until the background load runs, end_visit() stops
   /// it.
   virtual void begin_visit() {}
   virtual void end_visit() {}
 
  protected:
-  /// Return the parameter size_bytes of a case, and the largest size_bytes of all cases.
-  std::size_t bytes_of(std::size_t index) const {
+  /// Return the parameter size_bytes of a case, or the largest size_bytes of all cases.
+  std::size_t message_bytes_of(std::size_t index) const {
     return static_cast<std::size_t>(number_parameter(cases_[index], "size_bytes"));
   }
-  std::size_t max_bytes() const {
-    std::size_t max_bytes = 0;
-    for (std::size_t i = 0; i < cases_.size(); ++i) max_bytes = std::max(max_bytes, bytes_of(i));
-    return max_bytes;
+  std::size_t max_message_bytes() const {
+    std::size_t max_message_bytes = 0;
+    for (std::size_t i = 0; i < cases_.size(); ++i)
+      max_message_bytes = std::max(max_message_bytes, message_bytes_of(i));
+    return max_message_bytes;
   }
 
   Context& ctx_;
@@ -77,7 +79,7 @@ class Scenario {
 
 struct Spec {
   const ScenarioInfo& info;
-  double weight;  ///< relative share of the time budget; 0: measured only if the plan names the scenario
+  double time_budget_weight;  ///< relative share of the time budget; 0: measured only if the plan names the scenario
   std::unique_ptr<Scenario> (*make)(Context&);
 };
 

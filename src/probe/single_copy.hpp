@@ -1,4 +1,4 @@
-// Counts the copies that this process made through the kernel (cross-memory attach).
+// Counts the copies that this process makes by the kernel (cross-memory attach, CMA).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,6 @@ namespace nearfield::probe {
 extern std::uint64_t single_copy_calls;
 
 /// Returns the file name of the library that made the last counted call; empty if no call was made.
-std::string single_copy_caller();
+std::string last_single_copy_caller();
 
 }  // namespace nearfield::probe

@@ -25,13 +25,13 @@ using advise::AnalysisResult;
 
 namespace {
 
-// The analysis of the stream of one rank, and the code locations of its sites as pairs of object and offset.
+// The analysis of the stream of one rank, and the code locations of its access sites as pairs (object, offset).
 struct RankAnalysis {
-  AnalysisResult found;
+  AnalysisResult analysis_result;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> sites;
 };
 
-using Progress = std::function<void(std::uint64_t)>;
+using ProgressCallback = std::function<void(std::uint64_t)>;
 
 struct AnalysisInterrupted : std::exception {};
 
@@ -42,98 +42,101 @@ class ParallelAnalysis {
   ParallelAnalysis(const std::vector<std::string>& streams, const advise::AnalysisOptions& options)
       : streams_(streams), options_(options), ranks_(streams.size()), accesses_read_(streams.size()) {}
 
-  std::vector<RankAnalysis> run(unsigned threads, const std::optional<Progress>& progress) {
+  std::vector<RankAnalysis> run(unsigned threads, const std::optional<ProgressCallback>& progress) {
     std::vector<std::jthread> pool;
-    running_ = std::clamp<unsigned>(threads, 1, static_cast<unsigned>(streams_.size()));
-    for (unsigned i = running_; i > 0; --i) pool.emplace_back([this] { analyse_until_done(); });
-    while (running_ > 0) {
+    num_running_threads_ = std::clamp<unsigned>(threads, 1, static_cast<unsigned>(streams_.size()));
+    for (unsigned i = num_running_threads_; i > 0; --i) pool.emplace_back([this] { analyze_until_done(); });
+    while (num_running_threads_ > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       poll_interrupt(progress);
     }
     pool.clear();
-    if (interrupted_) std::rethrow_exception(interrupted_);
+    if (interrupt_) std::rethrow_exception(interrupt_);
     if (error_) std::rethrow_exception(error_);
     return std::move(ranks_);
   }
 
  private:
-  void poll_interrupt(const std::optional<Progress>& progress) {
-    if (must_end_) return;
-    std::uint64_t all = 0;
-    for (const auto& one : accesses_read_) all += one;
+  void poll_interrupt(const std::optional<ProgressCallback>& progress) {
+    if (should_stop_) return;
+    std::uint64_t total_accesses = 0;
+    for (const auto& accesses : accesses_read_) total_accesses += accesses;
     const nb::gil_scoped_acquire python;
     try {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
-      if (progress) (*progress)(all);
+      if (progress) (*progress)(total_accesses);
     } catch (...) {
-      interrupted_ = std::current_exception();
-      must_end_ = true;
+      interrupt_ = std::current_exception();
+      should_stop_ = true;
     }
   }
-  void analyse_until_done() {
+  void analyze_until_done() {
     try {
-      for (std::size_t next = next_++; next < streams_.size(); next = next_++) analyse_stream(next);
+      for (std::size_t stream_index = next_stream_++; stream_index < streams_.size(); stream_index = next_stream_++)
+        analyze_stream(stream_index);
     } catch (const AnalysisInterrupted&) {
     } catch (...) {
-      if (!must_end_.exchange(true)) error_ = std::current_exception();
+      if (!should_stop_.exchange(true)) error_ = std::current_exception();
     }
-    --running_;
+    --num_running_threads_;
   }
-  void analyse_stream(std::size_t number) {
-    stream::Reader second(streams_[number]);
+  void analyze_stream(std::size_t stream_index) {
+    stream::StreamReader second_reader(streams_[stream_index]);
     const auto progress = [&](std::uint64_t accesses) {
-      accesses_read_[number] = accesses;
-      if (must_end_) throw AnalysisInterrupted();
+      accesses_read_[stream_index] = accesses;
+      if (should_stop_) throw AnalysisInterrupted();
     };
-    ranks_[number].found =
-        advise::analyse(std::make_unique<stream::Reader>(streams_[number]), second, options_, progress);
-    for (const stream::Site& site : second.sites()) ranks_[number].sites.emplace_back(site.object, site.offset);
+    ranks_[stream_index].analysis_result = advise::analyze_stream(
+        std::make_unique<stream::StreamReader>(streams_[stream_index]), second_reader, options_, progress);
+    for (const stream::Site& site : second_reader.sites())
+      ranks_[stream_index].sites.emplace_back(site.object, site.offset);
   }
 
   const std::vector<std::string>& streams_;
   const advise::AnalysisOptions& options_;
   std::vector<RankAnalysis> ranks_;
   std::vector<std::atomic<std::uint64_t>> accesses_read_;
-  std::atomic<std::size_t> next_ = 0;
-  std::atomic<unsigned> running_ = 0;
-  std::atomic<bool> must_end_ = false;
-  std::exception_ptr error_, interrupted_;
+  std::atomic<std::size_t> next_stream_ = 0;
+  std::atomic<unsigned> num_running_threads_ = 0;
+  std::atomic<bool> should_stop_ = false;
+  std::exception_ptr error_, interrupt_;
 };
 
-std::vector<RankAnalysis> analyse_streams(const std::vector<std::string>& streams,
+std::vector<RankAnalysis> analyze_streams(const std::vector<std::string>& streams,
                                           const std::vector<std::uint64_t>& limits_bytes, std::uint64_t small_bytes,
-                                          unsigned threads, const std::optional<Progress>& progress) {
+                                          unsigned threads, const std::optional<ProgressCallback>& progress) {
   advise::AnalysisOptions options;
-  options.limits_bytes = limits_bytes;
-  options.small_bytes = small_bytes;
+  options.cache_capacities_bytes = limits_bytes;
+  options.max_small_message_bytes = small_bytes;
   if (streams.empty() || !std::ranges::is_sorted(limits_bytes))
     throw std::invalid_argument("there must be a stream, and limits must ascend");
-  const nb::gil_scoped_release others_may_go_on;
+  const nb::gil_scoped_release gil_release;
   return ParallelAnalysis(streams, options).run(threads, progress);
 }
 
 void bind_result_parts(nb::module_& module) {
   using namespace advise;
   bind_readable(nb::class_<ReuseHistogram>(module, "Reach",
-                                           "Lines of messages by the smallest cache that would still have them."),
+                                           "Cache lines of messages by the smallest cache that would still contain "
+                                           "them."),
                 field("lines", &ReuseHistogram::lines), field("bytes", &ReuseHistogram::bytes));
-  bind_readable(nb::class_<MpiCall>(module, "Call", "An MPI function, called from one place."),
+  bind_readable(nb::class_<MpiCall>(module, "Call", "The calls of an MPI function from one call site."),
                 field("name", &MpiCall::name), field("frames", &MpiCall::frames), field("calls", &MpiCall::calls),
                 field("time_ns", &MpiCall::time_ns), field("delayed_ns", &MpiCall::delayed_ns));
   bind_readable(
-      nb::class_<MessageGroup>(module, "Messages", "Messages from one call with the same peer, size and layout."),
-      field("call", &MessageGroup::call), field("sends", &MessageGroup::sends),
+      nb::class_<MessageGroup>(module, "Messages", "Messages of one call site with the same peer, size and layout."),
+      field("call", &MessageGroup::call_index), field("sends", &MessageGroup::is_send),
       field("context", &MessageGroup::context), field("rank", &MessageGroup::rank), field("peer", &MessageGroup::peer),
       field("world_peer", &MessageGroup::world_peer), field("bytes", &MessageGroup::bytes),
       field("piece_bytes", &MessageGroup::piece_bytes), field("stride_bytes", &MessageGroup::stride_bytes),
       field("messages", &MessageGroup::messages), field("address", &MessageGroup::address),
-      field("allocated", &MessageGroup::allocated), field("reach", &MessageGroup::reach),
+      field("allocated", &MessageGroup::is_heap_allocated), field("reach", &MessageGroup::reuse_distances),
       field("sites", &MessageGroup::sites), field("lines", &MessageGroup::lines),
-      field("untouched", &MessageGroup::untouched));
-  bind_readable(nb::class_<advise::CompletionCount>(module, "Ended", "Messages that a call waited for."),
+      field("untouched", &MessageGroup::num_untouched_lines));
+  bind_readable(nb::class_<advise::CompletionCount>(module, "Ended", "Messages that were completed by a call."),
                 field("call", &advise::CompletionCount::call), field("messages", &advise::CompletionCount::messages),
-                field("times", &advise::CompletionCount::times));
-  bind_readable(nb::class_<Burst>(module, "Burst", "Runs of small messages to one peer from one call."),
+                field("times", &advise::CompletionCount::num_completions));
+  bind_readable(nb::class_<Burst>(module, "Burst", "Runs of small messages from one call site to one peer."),
                 field("call", &Burst::call), field("world_peer", &Burst::world_peer), field("bursts", &Burst::bursts),
                 field("messages", &Burst::messages), field("bytes", &Burst::bytes));
   bind_readable(nb::class_<CollectiveCalls>(module, "CollectiveCalls", "Calls of one collective with the same size."),
@@ -141,10 +144,10 @@ void bind_result_parts(nb::module_& module) {
                 field("bytes", &CollectiveCalls::bytes), field("ranks", &CollectiveCalls::ranks),
                 field("calls", &CollectiveCalls::calls));
   bind_readable(
-      nb::class_<SynchronisingCalls>(module, "Synchronisations",
-                                     "Collectives of a communicator that no rank leaves before all have come."),
-      field("context", &SynchronisingCalls::context), field("world", &SynchronisingCalls::world),
-      field("calls", &SynchronisingCalls::calls), field("times_ns", &SynchronisingCalls::times_ns));
+      nb::class_<SynchronizingCalls>(module, "Synchronisations",
+                                     "Collectives of a communicator that no rank leaves before all have entered."),
+      field("context", &SynchronizingCalls::context), field("world", &SynchronizingCalls::world),
+      field("calls", &SynchronizingCalls::calls), field("times_ns", &SynchronizingCalls::times_ns));
   bind_readable(
       nb::class_<ProcessTopology>(module, "Topology", "A rank's neighbours in a communicator that has a topology."),
       field("context", &ProcessTopology::context), field("world", &ProcessTopology::world),
@@ -160,20 +163,23 @@ void bind_advise(nb::module_& parent) {
   bind_readable(nb::class_<AnalysisResult>(module, "AnalysisResult", "Sums over one rank's stream."),
                 field("rank", &AnalysisResult::rank), field("ranks", &AnalysisResult::ranks),
                 field("host", &AnalysisResult::host), field("accesses", &AnalysisResult::accesses),
-                field("delays", &AnalysisResult::delays), field("between_calls_ns", &AnalysisResult::between_calls_ns),
-                field("delayed_between_ns", &AnalysisResult::delayed_between_ns),
-                field("sampled", &AnalysisResult::sampled), field("ended", &AnalysisResult::ended),
+                field("delays", &AnalysisResult::reports_delays),
+                field("between_calls_ns", &AnalysisResult::time_between_calls_ns),
+                field("delayed_between_ns", &AnalysisResult::delay_between_calls_ns),
+                field("sampled", &AnalysisResult::sampled_share), field("ended", &AnalysisResult::has_end_event),
                 field("calls", &AnalysisResult::calls), field("messages", &AnalysisResult::messages),
-                field("ended_in", &AnalysisResult::ended_in), field("bursts", &AnalysisResult::bursts),
+                field("ended_in", &AnalysisResult::completions), field("bursts", &AnalysisResult::bursts),
                 field("collectives", &AnalysisResult::collectives),
-                field("synchronisations", &AnalysisResult::synchronisations),
+                field("synchronisations", &AnalysisResult::synchronizations),
                 field("topologies", &AnalysisResult::topologies), field("objects", &AnalysisResult::objects));
   bind_readable(
-      nb::class_<RankAnalysis>(module, "Rank", "What a stream says, and the places of its sites: object, offset."),
-      field("found", &RankAnalysis::found), field("sites", &RankAnalysis::sites));
-  module.def("analyse", &analyse_streams, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),
+      nb::class_<RankAnalysis>(module, "Rank",
+                               "The analysis of one stream, and the code locations (object, offset) of its access "
+                               "sites."),
+      field("found", &RankAnalysis::analysis_result), field("sites", &RankAnalysis::sites));
+  module.def("analyse", &analyze_streams, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),
              nb::arg("threads"), nb::arg("progress").none(),
-             "Analyses streams, each in two passes. `limits_bytes`: capacities of caches, ascending. `progress` is "
-             "called now and then with the accesses that have been read, those of both passes together. Raises "
-             "BrokenStream, and ValueError if there is no stream or limits do not ascend.");
+             "Analyses streams, each in two passes. `limits_bytes` are cache capacities in ascending order. `progress` "
+             "is called periodically with the number of accesses read so far in both passes. Raises BrokenStream for a "
+             "damaged stream, and ValueError if there is no stream or `limits_bytes` do not ascend.");
 }

@@ -1,5 +1,5 @@
-// Binds nearfield._native.machine: the structs of machine/machine.hpp under the same names. It is a submodule because
-// the topology has a class Cache, too.
+// Binds nearfield._native.machine: the structs of machine/machine.hpp under the same names. They are in a submodule,
+// since the parent module has another class Cache, that of the topology.
 #include "machine/machine.hpp"
 
 #include <nanobind/nanobind.h>
@@ -112,7 +112,7 @@ void bind_between_nodes(nb::module_& module) {
 }  // namespace
 
 void bind_machine(nb::module_& parent) {
-  nb::module_ module = parent.def_submodule("machine", "A machine as the simulator takes it.");
+  nb::module_ module = parent.def_submodule("machine", "The description of a machine for the simulator.");
   bind_enums(module);
   bind_core_and_caches(module);
   bind_memory(module);

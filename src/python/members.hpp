@@ -21,25 +21,25 @@ void bind_readable(nanobind::class_<Data> bound, std::pair<const char*, Members 
   (bound.def_ro(fields.first, fields.second), ...);
 }
 
-/// Binds members as read-only attributes, with a method `to_dict` for all of them and a repr of those that are not zero
-/// or empty, so that a printed result is short.
+/// Binds members as read-only attributes. Also binds a method `to_dict`, which returns all of them, and a repr, which
+/// contains only those that are not zero or empty.
 template <class Data, class... Members>
-void bind_counted(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
+void bind_counters(nanobind::class_<Data> bound, std::pair<const char*, Members Data::*>... fields) {
   bind_readable(bound, fields...);
   const auto to_dict = [fields...](const Data& self) {
-    nanobind::dict all;
+    nanobind::dict value_by_name;
     const auto add = [&]<class Member>(const char* name, const Member& member) {
       nanobind::object value = nanobind::cast(member);
       if (nanobind::hasattr(value, "to_dict")) value = value.attr("to_dict")();
       if constexpr (requires { member.begin(); }) {
-        nanobind::list each;
-        for (nanobind::handle one : value) each.append(one.attr("to_dict")());
-        value = std::move(each);
+        nanobind::list item_dicts;
+        for (nanobind::handle item : value) item_dicts.append(item.attr("to_dict")());
+        value = std::move(item_dicts);
       }
-      all[name] = value;
+      value_by_name[name] = value;
     };
     (add(fields.first, self.*(fields.second)), ...);
-    return all;
+    return value_by_name;
   };
   bound.def("to_dict", to_dict, "All numbers by name, as plain data.");
   bound.def("__repr__", [fields...](nanobind::handle self) {

@@ -18,7 +18,7 @@ void bind_calibration(nb::module_& module);
 void bind_nodes(nb::module_& module);
 
 NB_MODULE(_native, module) {
-  nb::set_leak_warnings(false);  // Python functions cache lists of variants until the process ends
+  nb::set_leak_warnings(false);  // Python functions cache bound objects until the process ends
   bind_topology(module);
   bind_statistics(module);
   bind_plans(module);

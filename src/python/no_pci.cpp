@@ -1,5 +1,5 @@
-// Stubs of libpciaccess, which is not linked to the copy of hwloc in this package; they report that no PCI devices
-// exist. hwloc calls these functions only to detect I/O devices, which nearfield never requests; but LD_BIND_NOW
+// Stubs of libpciaccess, to which this package's copy of hwloc is not linked; they report that there are no PCI
+// devices. hwloc calls these functions only to detect I/O devices, which nearfield never requests; but LD_BIND_NOW
 // resolves all symbols at load time. The module is loaded with RTLD_LOCAL, so no other library sees the stubs.
 #include <initializer_list>
 

@@ -28,21 +28,21 @@ using namespace nearfield::sim;
 namespace {
 
 // Times in ns, indexed by policy, then by memory slowdown.
-using Nanoseconds = std::vector<std::vector<double>>;
-// A function of Python that returns the number of floating-point operations per access, by the offset of the access in
-// the object file `path`.
-using FlopsOf = std::function<std::map<std::uint64_t, float>(const std::string& path)>;
+using NanosecondsByPolicy = std::vector<std::vector<double>>;
+// A Python function that returns, for the object file `path`, a dict from the offset of an access to its number of
+// floating-point operations per access.
+using FlopsFunction = std::function<std::map<std::uint64_t, float>(const std::string& path)>;
 // Paths of stream files, or the streams of a running program.
-using Streams = std::variant<std::vector<std::string>, stream::LiveStreams*>;
-using Progress = std::function<void(std::uint64_t accesses)>;
+using StreamSources = std::variant<std::vector<std::string>, stream::LiveStreams*>;
+using ProgressCallback = std::function<void(std::uint64_t accesses)>;
 
-Nanoseconds to_nanoseconds(const ConfigClock& clock) {
-  Nanoseconds all;
+NanosecondsByPolicy to_nanoseconds_by_policy(const ConfigClock& clock) {
+  NanosecondsByPolicy nanoseconds;
   for (const sim::TimeVector& times : clock) {
-    auto& of_policy = all.emplace_back();
-    for (const Ps time : times.at) of_policy.push_back(time / 1e3);
+    auto& values_of_policy = nanoseconds.emplace_back();
+    for (const Ps time : times.at) values_of_policy.push_back(time / 1e3);
   }
-  return all;
+  return nanoseconds;
 }
 
 std::vector<Count> counts_by_level(const std::array<Count, max_cache_levels>& counts) {
@@ -50,74 +50,79 @@ std::vector<Count> counts_by_level(const std::array<Count, max_cache_levels>& co
 }
 
 void bind_schedules(nb::module_& module) {
-  nb::enum_<ScheduleStep::Kind>(module, "StepKind", "What a rank does at the end of a piece of work.")
-      .value("notify", ScheduleStep::Kind::notify, "It writes a packet that a rank of its node polls.")
-      .value("send", ScheduleStep::Kind::send, "It posts a transfer to another node.")
-      .value("wait", ScheduleStep::Kind::wait, "It needs the packet of another step.")
-      .value("end", ScheduleStep::Kind::end, "Its program ends.");
+  nb::enum_<ScheduleStep::Kind>(module, "StepKind", "What a rank does at the end of a schedule step.")
+      .value("notify", ScheduleStep::Kind::notify, "The rank writes a packet that a rank of the same node polls.")
+      .value("send", ScheduleStep::Kind::send, "The rank posts a transfer to another node.")
+      .value("wait", ScheduleStep::Kind::wait, "The rank waits for the packet of another step.")
+      .value("end", ScheduleStep::Kind::end, "The program of the rank ends.");
   nb::class_<ScheduleStep> step(module, "Step", "A step of a rank's schedule. Times are in ns.");
   bind_readable(step, field("kind", &ScheduleStep::kind), field("peer", &ScheduleStep::peer),
                 field("bytes", &ScheduleStep::bytes));
-  step.def_prop_ro("begin_ns", [](const ScheduleStep& one) { return one.begin / 1e3; })
+  step.def_prop_ro("begin_ns", [](const ScheduleStep& step) { return step.begin / 1e3; })
       .def_prop_ro(
-          "end_ns", [](const ScheduleStep& one) { return one.end / 1e3; },
-          "The rank worked from `begin_ns` to `end_ns`, then took the step.")
+          "end_ns", [](const ScheduleStep& step) { return step.end / 1e3; },
+          "The rank computes from `begin_ns` to `end_ns`, then does what `kind` says.")
       .def_prop_ro(
-          "origin", [](const ScheduleStep& one) { return std::pair(one.origin.rank, one.origin.step); },
-          "Of a wait: the rank and the number, from 1, of the step for which it waited.")
+          "origin", [](const ScheduleStep& step) { return std::pair(step.origin.rank, step.origin.step); },
+          "For a wait: the rank and the number, from 1, of the step whose packet ended the wait.")
       .def_prop_ro(
-          "latency_ns", [](const ScheduleStep& one) { return one.latency / 1e3; },
-          "Of a wait for a transfer from another node: its time without that of the bytes and of waiting for links.");
+          "latency_ns", [](const ScheduleStep& step) { return step.latency / 1e3; },
+          "For a wait for a transfer from another node: the latency of the transfer, without the time of its bytes "
+          "and without contention for links.");
 }
 
 void bind_calls(nb::module_& module) {
-  nb::class_<replay::TimeSpent>(module, "Spent", "Time that a rank spent, and what its core saw by the first policy.")
-      .def_ro("times", &replay::TimeSpent::times)
+  nb::class_<replay::TimeSpent>(module, "Spent",
+                                "The time that a rank spent, and its core's memory counters with the first policy.")
+      .def_ro("times", &replay::TimeSpent::num_intervals)
       .def_prop_ro(
-          "time_ns", [](const replay::TimeSpent& spent) { return to_nanoseconds(spent.time); },
-          "Times by policy, then by memory slowdown; those beyond the last one that was asked for repeat it.")
+          "time_ns", [](const replay::TimeSpent& spent) { return to_nanoseconds_by_policy(spent.time); },
+          "Times by policy, then by memory slowdown; beyond the last slowdown that was requested, its time is "
+          "repeated.")
       .def_prop_ro(
           "hits", [](const replay::TimeSpent& spent) { return counts_by_level(spent.counters.hits); },
-          "By level of cache.")
+          "Cache hits by level.")
       .def_prop_ro(
           "misses", [](const replay::TimeSpent& spent) { return counts_by_level(spent.counters.misses); },
-          "By level of cache.")
+          "Cache misses by level.")
       .def_prop_ro("tlb_misses", [](const replay::TimeSpent& spent) { return spent.counters.tlb_misses; });
-  bind_readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A place in the program from which MPI is called."),
+  bind_readable(nb::class_<replay::CallPlace>(module, "CallPlace", "A call site of an MPI function in the program."),
                 field("object", &replay::CallPlace::object), field("offset", &replay::CallPlace::offset),
                 field("callers", &replay::CallPlace::callers));
   nb::class_<replay::ReceivedData> received(module, "Received",
-                                            "The messages that a call received, and how long their data lay before "
-                                            "it was read, by the first policy at the first memory speed.");
+                                            "The messages that a call received, and the times from the arrival of "
+                                            "their data to its first read, with the first policy and memory speed.");
   bind_readable(received, field("messages", &replay::ReceivedData::messages),
                 field("bytes", &replay::ReceivedData::bytes), field("read_bytes", &replay::ReceivedData::read_bytes));
   received
       .def_prop_ro(
-          "in_mpi_ns", [](const replay::ReceivedData& data) { return data.in_mpi / 1e3; },
-          "From the arrival of the data to the end of the MPI call, summed over the messages.")
+          "in_mpi_ns", [](const replay::ReceivedData& data) { return data.time_in_mpi / 1e3; },
+          "The time from the arrival of the data to the end of the MPI call, summed over the messages.")
       .def_prop_ro(
           "byte_ns_until_read", [](const replay::ReceivedData& data) { return data.byte_time_until_read / 1e3; },
-          "From there to the first read of each cache line, times its bytes, summed.")
+          "The time from the end of the MPI call to the first read of each cache line, times the line's bytes, summed "
+          "over the lines.")
       .def_prop_ro(
           "byte_ns", [](const replay::ReceivedData& data) { return data.byte_time / 1e3; },
-          "The same from the arrival on.");
-  nb::class_<replay::CallOutcome> call(module, "Call", "A function of MPI, called from one place.");
+          "The same sum, with times from the arrival of the data.");
+  nb::class_<replay::CallOutcome> call(module, "Call", "The calls of an MPI function from one call site.");
   bind_readable(call, field("name", &replay::CallOutcome::name), field("place", &replay::CallOutcome::place),
                 field("spent", &replay::CallOutcome::spent), field("timeline", &replay::CallOutcome::timeline),
                 field("received", &replay::CallOutcome::received));
   call.def_prop_ro(
       "intervals_ns",
       [](const replay::CallOutcome& call) {
-        std::vector<std::pair<double, double>> all;
-        for (const auto& [begin, end] : call.intervals) all.emplace_back(begin / 1e3, end / 1e3);
-        return all;
+        std::vector<std::pair<double, double>> intervals_ns;
+        for (const auto& [begin, end] : call.intervals) intervals_ns.emplace_back(begin / 1e3, end / 1e3);
+        return intervals_ns;
       },
-      "The begin and the end of each call, in order; empty unless schedules were recorded.");
+      "The start and the end of each call, in order; empty unless schedules were recorded.");
 }
 
 void bind_rank_results(nb::module_& module) {
   nb::class_<replay::TimingSensitivity> timing_sensitivity(module, "TimingSensitivity",
-                                                           "How often time could have decided otherwise.");
+                                                           "How often other timing could have changed the program's "
+                                                           "behaviour.");
   bind_readable(timing_sensitivity, field("from_any", &replay::TimingSensitivity::from_any),
                 field("contested", &replay::TimingSensitivity::ambiguous_matches),
                 field("looks", &replay::TimingSensitivity::polls),
@@ -126,11 +131,11 @@ void bind_rank_results(nb::module_& module) {
   timing_sensitivity
       .def_prop_ro(
           "outcomes", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.outcomes; },
-          "That time decides.")
+          "The number of outcomes that depend on timing.")
       .def_prop_ro(
           "otherwise", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.divergent; },
-          "How many of these would have been others, by policy and memory slowdown; policies there are none of have "
-          "0.");
+          "How many of these outcomes would have differed, by policy and memory slowdown; 0 for policies beyond the "
+          "last one.");
   bind_readable(
       nb::class_<replay::RankReplayResult>(module, "RankOutcome"), field("calls", &replay::RankReplayResult::calls),
       field("computing", &replay::RankReplayResult::computing), field("accesses", &replay::RankReplayResult::accesses),
@@ -144,16 +149,17 @@ void bind_results(nb::module_& module) {
   nb::class_<replay::ReplayResult>(module, "Replayed", "An observed program on a simulated cluster.")
       .def_ro("ranks", &replay::ReplayResult::ranks)
       .def_prop_ro(
-          "part_ns", [](const replay::ReplayResult& replayed) { return replayed.part_ps / 1e3; },
-          "How long a part of the calls' timelines is; these are times of the first policy and memory speed, in ps.")
+          "part_ns", [](const replay::ReplayResult& replayed) { return replayed.bin_ps / 1e3; },
+          "The bin width of the calls' timelines. The timelines contain times in ps, with the first policy and memory "
+          "speed.")
       .def_prop_ro(
           "finished_ns",
           [](const replay::ReplayResult& replayed) {
-            std::vector<Nanoseconds> all;
-            for (const auto& rank : replayed.cluster.ranks) all.push_back(to_nanoseconds(rank.finished));
+            std::vector<NanosecondsByPolicy> all;
+            for (const auto& rank : replayed.cluster.ranks) all.push_back(to_nanoseconds_by_policy(rank.finish_time));
             return all;
           },
-          "By rank, policy and memory slowdown.")
+          "The completion times, by rank, policy and memory slowdown.")
       .def(
           "schedule",
           [](const replay::ReplayResult& replayed, std::size_t rank) {
@@ -167,64 +173,64 @@ void bind_results(nb::module_& module) {
             for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory);
             return all;
           },
-          "The counts of all nodes together, by policy.")
+          "The sums of all nodes' memory counters, by policy.")
       .def_prop_ro(
           "memory_at",
           [](const replay::ReplayResult& replayed) {
             std::vector<std::array<Counts, num_memory_speeds>> all;
-            for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory_at);
+            for (const auto& variant : replayed.cluster.variants) all.push_back(variant.memory_counts_by_speed);
             return all;
           },
-          "The same, by policy and memory slowdown.")
+          "The sums of all nodes' memory counters, by policy and memory slowdown.")
       .def_prop_ro(
           "nic_polls",
           [](const replay::ReplayResult& replayed) {
             std::vector<std::vector<Count>> all;
             for (const auto& variant : replayed.cluster.variants) {
-              auto& of_policy = all.emplace_back();
-              for (const Count empty : variant.nic.empty_polls) of_policy.push_back(variant.nic.events + empty);
+              auto& values_of_policy = all.emplace_back();
+              for (const Count empty : variant.nic.empty_polls) values_of_policy.push_back(variant.nic.events + empty);
             }
             return all;
           },
-          "Looks of cores at their event queues, by policy and memory slowdown.")
+          "The number of polls of event queues by cores, by policy and memory slowdown.")
       .def_prop_ro("messages", [](const replay::ReplayResult& replayed) { return replayed.cluster.messages; })
       .def_prop_ro("network_bytes", [](const replay::ReplayResult& replayed) { return replayed.cluster.bytes; });
 }
 
-using Readers = std::vector<std::unique_ptr<stream::Reader>>;  // null for ranks of other shards
+using Readers = std::vector<std::unique_ptr<stream::StreamReader>>;  // null for ranks of other shards
 
 // Returns the number of accesses that all readers have read.
-std::uint64_t accesses_read_by(const Readers& readers) {
+std::uint64_t count_accesses_read(const Readers& readers) {
   std::uint64_t accesses = 0;
-  for (const auto& reader : readers) accesses += reader ? reader->accesses_read() : 0;
+  for (const auto& reader : readers) accesses += reader ? reader->num_accesses_read() : 0;
   return accesses;
 }
 
-// Returns a callback for the simulation: throws if the user has pressed Ctrl-C, and reports to `progress` the accesses
-// read by these readers plus `others`, those of earlier runs.
-std::function<void()> make_progress_callback(const Readers& readers, const std::optional<Progress>& progress,
-                                             std::uint64_t others) {
-  return [&readers, &progress, others] {
+// Returns a callback for the simulation. It throws if the user has pressed Ctrl-C, and calls `progress` with the number
+// of accesses that these readers have read, plus `earlier_accesses`.
+std::function<void()> make_progress_callback(const Readers& readers, const std::optional<ProgressCallback>& progress,
+                                             std::uint64_t earlier_accesses) {
+  return [&readers, &progress, earlier_accesses] {
     const nb::gil_scoped_acquire python;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (!progress) return;
-    (*progress)(others + accesses_read_by(readers));
+    (*progress)(earlier_accesses + count_accesses_read(readers));
   };
 }
 
-// Calls flops_of once per object and caches the result for all ranks.
+// Calls `flops_of` once per object file, and caches the result for all ranks.
 class FlopsCache {
  public:
-  explicit FlopsCache(const std::optional<FlopsOf>& flops_of) : flops_of_(flops_of) {}
+  explicit FlopsCache(const std::optional<FlopsFunction>& flops_of) : flops_of_(flops_of) {}
   // Returns a function from site number to floating-point operations per access. It must not outlive this object and
   // the reader.
-  std::function<float(std::uint32_t site)> make_site_flops(const stream::Reader& reader) {
+  std::function<float(std::uint32_t site)> make_site_flops(const stream::StreamReader& reader) {
     if (!flops_of_) return {};
     return [this, &reader](std::uint32_t number) {
       const stream::Site& site = reader.sites()[number];
-      const auto& of_object = flops_of_object(reader.objects().at(site.object));
-      const auto found = of_object.find(site.offset);
-      return found == of_object.end() ? 0.f : found->second;
+      const auto& flops_by_offset = flops_of_object(reader.objects().at(site.object));
+      const auto entry = flops_by_offset.find(site.offset);
+      return entry == flops_by_offset.end() ? 0.f : entry->second;
     };
   }
 
@@ -232,7 +238,7 @@ class FlopsCache {
   const std::map<std::uint64_t, float>& flops_of_object(const std::string& path) {
     {
       const std::lock_guard lock(mutex_);
-      if (const auto found = known_.find(path); found != known_.end()) return found->second;
+      if (const auto entry = flops_by_object_.find(path); entry != flops_by_object_.end()) return entry->second;
     }
     std::map<std::uint64_t, float> flops;
     {
@@ -240,73 +246,76 @@ class FlopsCache {
       flops = (*flops_of_)(path);
     }
     const std::lock_guard lock(mutex_);
-    return known_.try_emplace(path, std::move(flops)).first->second;
+    return flops_by_object_.try_emplace(path, std::move(flops)).first->second;
   }
 
-  const std::optional<FlopsOf>& flops_of_;
+  const std::optional<FlopsFunction>& flops_of_;
   std::mutex mutex_;
-  std::map<std::string, std::map<std::uint64_t, float>> known_;
+  std::map<std::string, std::map<std::uint64_t, float>> flops_by_object_;
 };
 
-// Opens the streams of the ranks for which is_here(rank) is true; the readers of other ranks are null.
-Readers open_streams(const Streams& streams, const std::function<bool(int rank)>& is_here) {
+// Opens the streams of the ranks for which is_on_this_shard(rank) is true; the readers of other ranks are null.
+Readers open_streams(const StreamSources& streams, const std::function<bool(int rank)>& is_on_this_shard) {
   Readers readers;
   if (const auto* const files = std::get_if<std::vector<std::string>>(&streams)) {
     for (const std::string& path : *files) {
-      const bool here = is_here(static_cast<int>(readers.size()));
-      readers.push_back(here ? std::make_unique<stream::Reader>(path) : nullptr);
+      const bool is_local = is_on_this_shard(static_cast<int>(readers.size()));
+      readers.push_back(is_local ? std::make_unique<stream::StreamReader>(path) : nullptr);
     }
     return readers;
   }
   stream::LiveStreams& live = *std::get<stream::LiveStreams*>(streams);
-  for (int rank = 0; rank < live.ranks(); ++rank)
-    readers.push_back(std::make_unique<stream::Reader>("rank " + std::to_string(rank), live.open_input(rank)));
+  for (int rank = 0; rank < live.num_ranks(); ++rank)
+    readers.push_back(std::make_unique<stream::StreamReader>("rank " + std::to_string(rank), live.open_input(rank)));
   return readers;
 }
 
 // Returns a function that sends replies to a rank of the running program; empty if the streams are files.
-std::function<void(std::span<const std::int64_t>)> make_reply_function(const Streams& streams, int rank) {
+std::function<void(std::span<const std::int64_t>)> make_reply_function(const StreamSources& streams, int rank) {
   stream::LiveStreams* const* const live = std::get_if<stream::LiveStreams*>(&streams);
   if (!live) return {};
-  return [to = *live, rank](std::span<const std::int64_t> words) { to->reply(rank, words.data(), words.size_bytes()); };
+  return [to = *live, rank](std::span<const std::int64_t> words) {
+    to->queue_reply(rank, words.data(), words.size_bytes());
+  };
 }
 
-// Returns the shards of a simulation. `exchange` is a function of Python that takes the bytes of this shard and returns
-// the list of the bytes of all shards.
+// Returns the view of shard `number` on a simulation in `count` shards (processes). `exchange` is a Python function
+// that sends the bytes of this shard to all shards and returns the list of the bytes of all shards.
 Shards make_shards(int number, int count, const nb::callable& exchange) {
-  return {number, count, [exchange](const std::string& mine) {
+  return {number, count, [exchange](const std::string& own_bytes) {
             const nb::gil_scoped_acquire python;
-            std::vector<std::string> all;
-            for (const nb::handle part : exchange(nb::bytes(mine.data(), mine.size()))) {
+            std::vector<std::string> bytes_by_shard;
+            for (const nb::handle part : exchange(nb::bytes(own_bytes.data(), own_bytes.size()))) {
               const auto bytes = nb::cast<nb::bytes>(part);
-              all.emplace_back(bytes.c_str(), bytes.size());
+              bytes_by_shard.emplace_back(bytes.c_str(), bytes.size());
             }
-            return all;
+            return bytes_by_shard;
           }};
 }
 
 replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ranks_per_node,
                                       const std::vector<std::string>& policies,
-                                      const std::vector<double>& memory_slowdown, const Streams& streams,
-                                      const std::optional<FlopsOf>& flops_of, const std::vector<std::string>& regions,
-                                      bool count_sides, int threads, const std::optional<Progress>& progress,
-                                      bool independent_runs, Shards& shards, std::optional<int> scheduled_policy,
+                                      const std::vector<double>& memory_slowdown, const StreamSources& streams,
+                                      const std::optional<FlopsFunction>& flops_of,
+                                      const std::vector<std::string>& regions, bool needs_core_counters, int threads,
+                                      const std::optional<ProgressCallback>& progress, bool independent_runs,
+                                      Shards& shards, std::optional<int> scheduled_policy,
                                       std::optional<std::uint64_t> start_seed, bool first_reads) {
   if (memory_slowdown.empty() || memory_slowdown.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " factors");
   ClusterOptions options;
   options.nodes = nodes;
   options.ranks_per_node = ranks_per_node;
-  options.count_sides = count_sides;
+  options.needs_core_counters = needs_core_counters;
   options.threads = threads;
   options.shards = &shards;
   options.scheduled_policy = scheduled_policy;
-  const NodeRange here = shards.part_of(nodes);
-  std::uint64_t accesses_before = 0;
+  const NodeRange own_nodes = shards.nodes_of_this_shard(nodes);
+  std::uint64_t earlier_accesses = 0;
   const auto run_variants = [&](const std::vector<std::string>& run_policies, const std::vector<double>& run_slowdown) {
     FlopsCache flops(flops_of);
     const Readers readers =
-        open_streams(streams, [&](int rank) { return here.contains(rank / std::max(1, ranks_per_node)); });
+        open_streams(streams, [&](int rank) { return own_nodes.contains(rank / std::max(1, ranks_per_node)); });
     std::vector<replay::RankStream> sources;
     for (const auto& reader : readers) {
       const int rank = static_cast<int>(sources.size());
@@ -320,10 +329,10 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
     options.policies = run_policies;
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
-    options.progress_callback = make_progress_callback(readers, progress, accesses_before);
-    replay::ReplayResult found = replay::run_replay(machine, options, sources, {regions, start_seed, first_reads});
-    accesses_before += accesses_read_by(readers);
-    return found;
+    options.progress_callback = make_progress_callback(readers, progress, earlier_accesses);
+    replay::ReplayResult result = replay::run_replay(machine, options, sources, {regions, start_seed, first_reads});
+    earlier_accesses += count_accesses_read(readers);
+    return result;
   };
   if (!independent_runs) return run_variants(policies, memory_slowdown);
   return replay::run_independently(
@@ -335,19 +344,19 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
 // other shards, which then end, too.
 replay::ReplayResult run_on_shard(const Machine& machine, int nodes, int ranks_per_node,
                                   const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                                  const Streams& streams, const std::optional<FlopsOf>& flops_of,
-                                  const std::vector<std::string>& regions, bool count_sides, int threads,
-                                  const std::optional<Progress>& progress, bool independent_runs, Shards* shards,
-                                  std::optional<int> scheduled_policy, std::optional<std::uint64_t> start_seed,
-                                  bool first_reads) {
-  const nb::gil_scoped_release others_may_go_on;
-  Shards alone;
+                                  const StreamSources& streams, const std::optional<FlopsFunction>& flops_of,
+                                  const std::vector<std::string>& regions, bool needs_core_counters, int threads,
+                                  const std::optional<ProgressCallback>& progress, bool independent_runs,
+                                  Shards* shards, std::optional<int> scheduled_policy,
+                                  std::optional<std::uint64_t> start_seed, bool first_reads) {
+  const nb::gil_scoped_release gil_release;
+  Shards single_shard;
   try {
     return run_all_variants(machine, nodes, ranks_per_node, policies, memory_slowdown, streams, flops_of, regions,
-                            count_sides, threads, progress, independent_runs, shards ? *shards : alone,
+                            needs_core_counters, threads, progress, independent_runs, shards ? *shards : single_shard,
                             scheduled_policy, start_seed, first_reads);
   } catch (...) {
-    if (shards) shards->leave();
+    if (shards) shards->leave_run();
     throw;
   }
 }
@@ -361,33 +370,35 @@ void bind_replay(nb::module_& parent) {
   bind_rank_results(module);
   bind_results(module);
   nb::exception<RemoteShardFailed>(module, "RemoteShardFailed", PyExc_Exception);
-  nb::class_<Shards>(module, "Shards", "The processes that simulate one cluster together, as one of them sees them.")
+  nb::class_<Shards>(module, "Shards",
+                     "The processes (shards) that simulate one cluster together; this one is `number`.")
       .def(
           "__init__",
           [](Shards* shards, int number, int count, const nb::callable& exchange) {
             new (shards) Shards(make_shards(number, count, exchange));
           },
           nb::arg("number"), nb::arg("count"), nb::arg("exchange"),
-          "`exchange` gives bytes to all shards and returns the list of what each of them gave, in their order.");
+          "`exchange` sends bytes to all shards and returns the list of the bytes of all shards, in their order.");
   module.def(
       "run", &run_on_shard, nb::arg("machine"), nb::arg("nodes"), nb::arg("ranks_per_node"), nb::arg("policies"),
       nb::arg("memory_slowdown"), nb::arg("streams"), nb::arg("flops_of").none(), nb::arg("regions"),
       nb::arg("count_sides"), nb::arg("threads"), nb::arg("progress").none(), nb::arg("independent_runs"),
       nb::arg("shards").none() = nb::none(), nb::arg("scheduled_policy").none() = nb::none(),
       nb::arg("start_seed").none() = nb::none(), nb::arg("first_reads") = false,
-      "Runs a program whose rank r wrote streams[r], or that runs meanwhile. `flops_of` returns the floating-point "
-      "operations that an access comes with, by the offset of its place in the object of a path; None: there are none. "
-      "`regions`: names of those that count; none: all of it. "
-      "`threads`: of the host, at most; results are the same with any number. `progress` is called now and then, in "
-      "the caller's thread, with the accesses that have been read. `independent_runs`: each policy at each speed in a "
-      "run of its "
-      "own. `shards`: those that run the same; the first one's result is that of all ranks, and `progress` is called "
-      "with the accesses of this shard's ranks, once in each window at least. `scheduled_policy`: the index of the "
-      "policy whose times the schedules of the ranks have; None: schedules are not recorded. `start_seed`: ranks start "
-      "up to 100 ns late, at random times that depend on this number only; None: all start together. `first_reads`: "
-      "measures how long "
-      "received data lies before it is read. "
-      "Raises ValueError for an "
-      "impossible cluster, RuntimeError for streams that cannot be simulated, RemoteShardFailed if another shard "
-      "failed.");
+      "Simulates a program from the streams of its ranks: files, or the live streams of a running program. `flops_of` "
+      "returns, for the path of an object file, a dict from the offset of an access to its floating-point operations "
+      "per "
+      "access; None: accesses have no floating-point operations. `regions` are the names of the regions that count; if "
+      "empty, the whole program counts. `threads` is the maximum number of threads on the host, on which results do "
+      "not "
+      "depend. `progress` is called periodically, in the caller's thread, with the number of accesses read so far. "
+      "`independent_runs` simulates each policy and memory speed in a separate run. `shards` are the processes that "
+      "simulate the cluster together: the result of shard 0 covers all ranks, and `progress` is called with the "
+      "accesses "
+      "of this shard's ranks, at least once per time window. `scheduled_policy` is the index of the policy whose times "
+      "the recorded schedules have; None: schedules are not recorded. With `start_seed`, ranks start up to 100 ns "
+      "late, "
+      "at pseudorandom times that depend only on this number; None: all ranks start at the same time. `first_reads` "
+      "measures the time from the arrival of received data to its first read. Raises ValueError for an impossible "
+      "cluster, RuntimeError for streams that cannot be simulated, and RemoteShardFailed if another shard failed.");
 }

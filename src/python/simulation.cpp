@@ -1,5 +1,5 @@
-// Binds nearfield._native.simulation: scenarios on simulated machines, and the names of variants that machine files and
-// users choose from.
+// Binds nearfield._native.simulation: scenarios on simulated machines, and the names of the protocols, policies,
+// topologies ... from which machine files and users can choose.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -31,20 +31,20 @@ nb::class_<Spec> bind_spec(nb::module_& module, const char* name, const char* do
 }
 
 void bind_variants(nb::module_& module) {
-  bind_spec<sim::CollectiveSpec>(module, "Collective", "An operation, and what its size says.")
-      .def_prop_ro("bytes_are", [](const sim::CollectiveSpec& spec) { return std::string(spec.bytes_are); })
+  bind_spec<sim::CollectiveSpec>(module, "Collective", "A collective operation, and the meaning of its size.")
+      .def_prop_ro("bytes_are", [](const sim::CollectiveSpec& spec) { return std::string(spec.bytes_meaning); })
       .def(
           "whole_bytes",
           [](const sim::CollectiveSpec& spec, std::uint64_t bytes, int ranks) {
-            const auto sizes = spec.sizes(0, ranks, {0, 0, bytes, 0});
-            return std::max(sizes.in_bytes, sizes.out_bytes);
+            const auto sizes = spec.buffer_sizes(0, ranks, {0, 0, bytes, 0});
+            return std::max(sizes.input_bytes, sizes.output_bytes);
           },
-          nb::arg("bytes"), nb::arg("ranks"), "Returns the bytes of the root's longer buffer if sizes are `bytes`.");
-  bind_spec<sim::ApplicationSpec>(module, "Application", "A program, and what its size says.")
-      .def_prop_ro("bytes_are", [](const sim::ApplicationSpec& spec) { return std::string(spec.bytes_are); })
-      .def_ro("usual_bytes", &sim::ApplicationSpec::usual_bytes);
-  bind_spec<sim::PolicySpec>(module, "Policy", "Where a NIC puts what arrives.")
-      .def_ro("levels", &sim::PolicySpec::levels)
+          nb::arg("bytes"), nb::arg("ranks"), "Returns the bytes of the root's longer buffer if the size is `bytes`.");
+  bind_spec<sim::ApplicationSpec>(module, "Application", "An application, and the meaning of its size.")
+      .def_prop_ro("bytes_are", [](const sim::ApplicationSpec& spec) { return std::string(spec.bytes_meaning); })
+      .def_ro("usual_bytes", &sim::ApplicationSpec::default_bytes);
+  bind_spec<sim::PolicySpec>(module, "Policy", "A placement policy: where a NIC writes received payload.")
+      .def_ro("levels", &sim::PolicySpec::min_cache_levels)
       .def_prop_ro("parameters", [](const sim::PolicySpec& spec) {
         std::vector<std::string> names;
         for (const auto& parameter : spec.parameters) names.emplace_back(parameter.name);
@@ -56,24 +56,26 @@ void bind_variants(nb::module_& module) {
   module.def(
       "check_policy",
       [](const std::string& text, const Machine& machine) { sim::PolicyChoice(text, machine).make_policy(machine); },
-      nb::arg("text"), nb::arg("machine"), "Raises ValueError if there is no such policy, or not on this machine.");
+      nb::arg("text"), nb::arg("machine"),
+      "Raises ValueError if there is no such policy, or if this machine does not support it.");
 }
 
 using Rows = std::vector<std::pair<std::size_t, bool>>;
 
-// Returns the rows that an iteration of the stencil of S0 updates before the exchange and after it, in order; each row
-// with whether its columns are updated backward.
+// Returns the rows that an iteration of the stencil of paper S0 updates before the exchange, and those after it, in
+// order. Each row is a pair (index, whether its columns are updated in descending order).
 std::pair<Rows, Rows> stencil_rows(const std::string& variant, std::size_t rows) {
-  const auto to_rows = [](const StencilRows& some) {
+  const auto to_rows = [](const StencilRows& row_sequence) {
     Rows list;
-    for (std::size_t i = 0; i < some.count; ++i) list.emplace_back(some.at(i), some.backward);
+    for (std::size_t i = 0; i < row_sequence.num_rows; ++i)
+      list.emplace_back(row_sequence.row_at(i), row_sequence.is_backward);
     return list;
   };
   const StencilOrder order = stencil_order(variant, rows);
-  return {to_rows(order.before), to_rows(order.after)};
+  return {to_rows(order.rows_before_exchange), to_rows(order.rows_after_exchange)};
 }
 
-// Returns the names of the variants that the simulator has for a key of machine files.
+// Returns the valid values of a key of machine files: the names of the simulator's implementations.
 std::vector<std::string> variant_names(const std::string& key) {
   std::vector<std::string> names;
   if (key == "policy") {
@@ -101,12 +103,11 @@ void bind_scenarios(nb::module_& module) {
       .def_prop_ro("of_pair", [](const sim::ScenarioSpec& spec) { return spec.info.ranks != Ranks::all; })
       .def_prop_ro("parameters", [](const sim::ScenarioSpec& spec) { return spec.info.parameters; })
       .def_prop_ro("metrics", [](const sim::ScenarioSpec& spec) { return spec.info.metrics; })
-      .def_ro("more_metrics", &sim::ScenarioSpec::more_metrics, "Those that only the simulator knows.")
-      .def_ro("usual", &sim::ScenarioSpec::usual, "False: it is simulated only when asked for.")
-      .def_ro("policies", &sim::ScenarioSpec::policies, "How many policies one run carries.")
-      .def_ro("repetitions", &sim::ScenarioSpec::repetitions,
-              "The repetitions of a case, unless it is asked for another number.")
-      .def_ro("of_nodes", &sim::ScenarioSpec::of_nodes, "Whether it takes the parameter `nodes`.");
+      .def_ro("more_metrics", &sim::ScenarioSpec::simulator_metrics, "Metrics that only the simulator provides.")
+      .def_ro("usual", &sim::ScenarioSpec::is_default, "If false, the scenario is simulated only on request.")
+      .def_ro("policies", &sim::ScenarioSpec::num_policies, "The maximum number of policies in one run.")
+      .def_ro("repetitions", &sim::ScenarioSpec::repetitions, "The default number of repetitions of a case.")
+      .def_ro("of_nodes", &sim::ScenarioSpec::has_nodes_parameter, "Whether the scenario has the parameter `nodes`.");
   nb::class_<sim::PairPlacement>(module, "Place")
       .def(
           "__init__",
@@ -114,7 +115,7 @@ void bind_scenarios(nb::module_& module) {
             new (place) sim::PairPlacement{between_nodes, own, peer};
           },
           nb::arg("between_nodes"), nb::arg("own"), nb::arg("peer"));
-  bind_readable(nb::class_<sim::Result>(module, "Result", "One number: see sim/results.hpp."),
+  bind_readable(nb::class_<sim::Result>(module, "Result", "One number with its metric and configuration."),
                 field("metric", &sim::Result::metric), field("unit", &sim::Result::unit),
                 field("side", &sim::Result::side), field("variant", &sim::Result::variant),
                 field("speed", &sim::Result::speed), field("value", &sim::Result::value),
@@ -125,9 +126,9 @@ void bind_scenarios(nb::module_& module) {
 // Returns the numbers of links between node 0 and each of the nodes 0 to `nodes` - 1.
 std::vector<int> hops_from_first_node(const Machine& machine, int nodes) {
   const auto topology = sim::make_topology(machine.network.value(), nodes);
-  std::vector<int> all;
-  for (int node = 0; node < nodes; ++node) all.push_back(topology->hops(0, node));
-  return all;
+  std::vector<int> hops_by_node;
+  for (int node = 0; node < nodes; ++node) hops_by_node.push_back(topology->num_hops(0, node));
+  return hops_by_node;
 }
 
 // Throws if the user has pressed Ctrl-C; the simulation calls it periodically.
@@ -140,10 +141,10 @@ std::vector<sim::Result> run_scenario(const std::string& scenario, const Machine
                                       const sim::PairPlacement& place, const Parameters& parameters,
                                       const std::vector<std::string>& policies,
                                       const std::vector<double>& memory_slowdown, std::optional<int> repetitions,
-                                      bool memory_effects) {
-  const nb::gil_scoped_release others_may_go_on;
-  const sim::SimulationAxes axes{policies, memory_slowdown, repetitions, memory_effects};
-  return sim::find_scenario(scenario).run({machine, place, parameters, axes, throw_if_interrupted});
+                                      bool has_memory_effects) {
+  const nb::gil_scoped_release gil_release;
+  const sim::SimulationSettings settings{policies, memory_slowdown, repetitions, has_memory_effects};
+  return sim::find_scenario(scenario).run({machine, place, parameters, settings, throw_if_interrupted});
 }
 
 }  // namespace
@@ -156,19 +157,21 @@ void bind_simulation(nb::module_& parent) {
   module.attr("max_slowdowns") = sim::num_memory_speeds;
   module.def(
       "words", &variant_names, nb::arg("key"),
-      "Returns the words for 'policy', 'topology', 'replacement', 'network' (protocols between nodes) or 'node'.");
+      "Returns the valid values of the key 'policy', 'topology', 'replacement', 'network' (protocols between nodes) or "
+      "'node' (protocols inside a node).");
   module.def("scenarios", &sim::all_scenarios, nb::rv_policy::reference);
   module.def("stencil_rows", &stencil_rows, nb::arg("variant"), nb::arg("rows"),
-             "Returns the rows that S0's stencil updates before and after its exchange, in order, each with whether it "
-             "goes backward.");
+             "Returns the rows that the stencil of paper S0 updates before its exchange, and those after it, in order. "
+             "Each row is a pair (index, whether its columns are updated in descending order).");
   module.def("hops", &hops_from_first_node, nb::arg("machine"), nb::arg("nodes"),
-             "Returns the links from node 0 to each of the nodes.");
+             "Returns the number of links between node 0 and each node.");
   module.def(
       "unable",
       [](const std::string& scenario, const Machine& machine, const sim::PairPlacement& place) {
-        return sim::find_scenario(scenario).unable(machine, place);
+        return sim::find_scenario(scenario).unsupported_reason(machine, place);
       },
-      nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), "Returns why the machine cannot do it, or ''.");
+      nb::arg("scenario"), nb::arg("machine"), nb::arg("place"),
+      "Returns why the scenario cannot be simulated on the machine, or ''.");
   module.def(
       "cases",
       [](const std::string& scenario, const Machine& machine, const sim::PairPlacement& place, const std::string& tier,
@@ -176,10 +179,11 @@ void bind_simulation(nb::module_& parent) {
         return sim::find_scenario(scenario).cases(machine, place, {{tier, sizes, sim::llc_bytes(machine)}, nodes});
       },
       nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), nb::arg("tier"), nb::arg("sizes"), nb::arg("nodes"),
-      "Returns the parameters of every case of a tier.");
+      "Returns the parameters of each case of a tier (quick, default or full).");
   module.def("run", &run_scenario, nb::arg("scenario"), nb::arg("machine"), nb::arg("place"), nb::arg("parameters"),
              nb::arg("policies") = std::vector<std::string>{}, nb::arg("memory_slowdown") = std::vector<double>{1},
              nb::arg("repetitions") = nb::none(), nb::arg("memory_effects") = true,
-             "Simulates one case and returns its numbers. Without policies the NIC has the machine's own. Zero "
-             "repetitions of a collective or an application only set it up. Raises ValueError for what cannot be.");
+             "Simulates one case and returns its results. Without `policies`, the NIC has the policy of the machine "
+             "description. With 0 repetitions, a collective or an application is only set up. Raises ValueError if the "
+             "case cannot be simulated.");
 }

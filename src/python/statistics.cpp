@@ -17,8 +17,8 @@ void bind_statistics(nb::module_& module) {
       .def_ro("high", &Estimate::high)
       .def_ro("n", &Estimate::n)
       .def_prop_ro("relative_half_width", &Estimate::relative_half_width);
-  bind_readable(nb::class_<Step>(module, "Step", "A jump of a curve between points index and index + 1."),
-                field("index", &Step::index), field("factor", &Step::factor));
+  bind_readable(nb::class_<CurveStep>(module, "Step", "A jump of a curve between points index and index + 1."),
+                field("index", &CurveStep::index), field("factor", &CurveStep::factor));
   module.def("quantile", [](const Samples& s, double q) { return quantile(s, q); });
   module.def(
       "median_estimate", [](const Samples& s, double resolution) { return median_estimate(s, resolution); },

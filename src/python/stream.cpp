@@ -17,7 +17,7 @@ using namespace nearfield::stream;
 namespace {
 
 template <class Value>
-nb::object as_python(const Value& value) {
+nb::object to_python(const Value& value) {
   if constexpr (std::is_same_v<Value, bool>) {
     return nb::bool_(value);
   } else if constexpr (std::is_enum_v<Value>) {
@@ -28,67 +28,68 @@ nb::object as_python(const Value& value) {
     return nb::cast(value);
   } else if constexpr (requires { value.size(); }) {
     nb::list list;
-    for (const auto& one : value) list.append(as_python(one));
+    for (const auto& one : value) list.append(to_python(one));
     return list;
   } else {
     nb::dict fields;
-    Value::fields(value, [&](const char* name, const auto& member) { fields[name] = as_python(member); });
+    Value::visit_fields(value, [&](const char* name, const auto& member) { fields[name] = to_python(member); });
     return fields;
   }
 }
 
-nb::object event_as_python(const Event& event) {
+nb::object event_to_python(const Event& event) {
   return std::visit(
-      []<class Kind>(const Kind& one) -> nb::object { return nb::make_tuple(Kind::called, as_python(one)); }, event);
+      []<class Kind>(const Kind& one) -> nb::object { return nb::make_tuple(Kind::event_name, to_python(one)); },
+      event);
 }
 
 template <class Number>
-nb::ndarray<nb::numpy, Number, nb::ndim<1>> as_array(std::vector<Number>&& numbers) {
+nb::ndarray<nb::numpy, Number, nb::ndim<1>> to_numpy_array(std::vector<Number>&& numbers) {
   auto* const owned = new std::vector<Number>(std::move(numbers));
-  const nb::capsule owner(owned, [](void* what) noexcept { delete static_cast<std::vector<Number>*>(what); });
+  const nb::capsule owner(owned, [](void* pointer) noexcept { delete static_cast<std::vector<Number>*>(pointer); });
   return {owned->data(), {owned->size()}, owner};
 }
 
-// Reads at most `max_count` accesses, up to the next event. Returns a tuple of arrays: addresses, bytes, whether the
-// access is a store, and sites.
-nb::object read_accesses(Reader& reader, std::size_t max_count) {
-  std::vector<Reference> all(max_count);
+// Reads at most `max_count` accesses, up to the next event. Returns a tuple of arrays: addresses, bytes, flags (1 for a
+// store), and access sites.
+nb::object read_accesses(StreamReader& reader, std::size_t max_count) {
+  std::vector<Reference> accesses(max_count);
   {
-    nb::gil_scoped_release unlocked;
+    nb::gil_scoped_release gil_release;
     std::size_t count = 0, more = 0;
-    while ((more = reader.accesses(std::span(all).subspan(count)))) count += more;
-    all.resize(count);
+    while ((more = reader.read_accesses(std::span(accesses).subspan(count)))) count += more;
+    accesses.resize(count);
   }
   std::vector<std::uint64_t> addresses;
   std::vector<std::uint32_t> bytes, sites;
   std::vector<std::uint8_t> stores;
-  for (const Reference& one : all) {
+  for (const Reference& one : accesses) {
     addresses.push_back(one.address);
     bytes.push_back(one.bytes);
-    stores.push_back(one.store);
+    stores.push_back(one.is_store);
     sites.push_back(one.site);
   }
-  return nb::make_tuple(as_array(std::move(addresses)), as_array(std::move(bytes)), as_array(std::move(stores)),
-                        as_array(std::move(sites)));
+  return nb::make_tuple(to_numpy_array(std::move(addresses)), to_numpy_array(std::move(bytes)),
+                        to_numpy_array(std::move(stores)), to_numpy_array(std::move(sites)));
 }
 
 struct AccessCounts {
   std::uint64_t loads = 0, stores = 0, bytes = 0;
 };
 
-// Number of accesses by each site.
+// The number of accesses by each access site (an instruction of the program).
 struct SiteCounts {
   std::vector<std::uint64_t> accesses;
 };
 
 // Reads and counts the accesses up to the next event; adds the accesses of each site to `counts`, if not null.
-AccessCounts count_accesses(Reader& reader, SiteCounts* counts) {
-  nb::gil_scoped_release unlocked;
+AccessCounts count_accesses(StreamReader& reader, SiteCounts* counts) {
+  nb::gil_scoped_release gil_release;
   AccessCounts totals;
   std::array<Reference, 4096> batch;
-  while (const std::size_t count = reader.accesses(batch))
+  while (const std::size_t count = reader.read_accesses(batch))
     for (const Reference& one : std::span(batch).first(count)) {
-      ++(one.store ? totals.stores : totals.loads);
+      ++(one.is_store ? totals.stores : totals.loads);
       totals.bytes += one.bytes;
       if (!counts) continue;
       if (one.site >= counts->accesses.size()) counts->accesses.resize(one.site + 1);
@@ -106,9 +107,9 @@ void raise_broken_stream(const std::exception_ptr& thrown, void* type) {
   }
 }
 
-nb::object next_event(Reader& reader) {
-  const Event* const event = reader.event();
-  return event ? event_as_python(*event) : nb::none();
+nb::object next_event(StreamReader& reader) {
+  const Event* const event = reader.next_event();
+  return event ? event_to_python(*event) : nb::none();
 }
 
 }  // namespace
@@ -129,28 +130,31 @@ void bind_streams(nb::module_& module) {
       .def_ro("accesses", &SiteCounts::accesses);
   nb::class_<LiveStreams>(inner, "Live", "The streams of a program that still runs, on this host.")
       .def(nb::init<>())
-      .def_prop_ro("address", &LiveStreams::address, "What NEARFIELD_OBSERVE has to be for the program.")
-      .def("save_to", &LiveStreams::save_to, nb::arg("folder"), "Also writes all streams into a folder from now on.")
-      .def_prop_ro("save_error", &LiveStreams::save_error, "Why the streams could not be saved; empty if they were.")
-      .def_prop_ro("ranks", &LiveStreams::ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
+      .def_prop_ro("address", &LiveStreams::address, "The value that NEARFIELD_OBSERVE must have for the program.")
+      .def("save_to", &LiveStreams::save_to, nb::arg("folder"), "From now on, also writes all streams into a folder.")
+      .def_prop_ro("save_error", &LiveStreams::save_error,
+                   "The reason why the streams could not be saved; empty if they were saved.")
+      .def_prop_ro("ranks", &LiveStreams::num_ranks, "The number of ranks; 0 until all of them are in MPI_Init.")
       .def_prop_ro("idle", &LiveStreams::has_no_sender, "Whether no process is connected.")
-      .def("read_until_eof", &LiveStreams::read_until_eof, "The command has ended: reads all that its ranks have sent.")
+      .def("read_until_eof", &LiveStreams::read_until_eof,
+           "Reads all data that the ranks have sent. Must be called after the command has ended.")
       .def("discard_unread", &LiveStreams::discard_unread,
-           "Nobody reads the streams any more: they are saved or dropped.")
-      .def("close", &LiveStreams::close, "Ends all connections and all pending reads.");
-  nb::class_<Reader>(inner, "Reader",
-                     "Reads one rank's stream from its beginning, once. Raises BrokenStream at a byte.")
+           "Declares that the streams will not be read any more: further data are only saved, or discarded.")
+      .def("close", &LiveStreams::close_connections, "Ends all connections and all pending reads.");
+  nb::class_<StreamReader>(
+      inner, "Reader",
+      "Reads one rank's stream once, from its beginning. Raises BrokenStream, with the byte offset, if the "
+      "stream is damaged.")
       .def(nb::init<const std::string&>(), nb::arg("path"))
       .def("accesses", &read_accesses, nb::arg("max_count"),
-           "Reads at most `max_count` accesses, up to the next event. Returns arrays of addresses, bytes, whether they "
-           "store, "
-           "and sites; empty ones when an event or the end comes next.")
+           "Reads at most `max_count` accesses, up to the next event. Returns arrays of addresses, bytes, flags (1 for "
+           "a store), and access sites; they are empty if an event or the end of the stream comes next.")
       .def("pass_accesses", &count_accesses, nb::arg("counts").none() = nb::none(),
-           "Counts the accesses up to the next event, and adds them to `counts`.")
+           "Reads and counts the accesses up to the next event, and adds the accesses of each site to `counts`.")
       .def("event", &next_event, nb::sig("def event(self) -> tuple[str, dict[str, typing.Any]] | None"),
            "Returns the next event, its name and fields; None at the end of the stream.")
-      .def("skip_to_last_chunk", &Reader::skip_to_last_chunk,
-           "Passes over all chunks but the last one with bytes, and reads none.")
-      .def_prop_ro("chunks", &Reader::chunks, "The headers of the chunks so far.")
-      .def_prop_ro("sites", &Reader::sites, "The sites so far, which accesses count from 0.");
+      .def("skip_to_last_chunk", &StreamReader::skip_to_last_chunk,
+           "Skips all chunks before the last one that is not empty, without reading them.")
+      .def_prop_ro("chunks", &StreamReader::chunks, "The headers of the chunks read so far.")
+      .def_prop_ro("sites", &StreamReader::sites, "The access sites read so far; accesses refer to them by index.");
 }

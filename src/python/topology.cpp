@@ -32,9 +32,9 @@ std::string distance_name(topo::Distance distance) {
 }
 
 topo::Distance distance_by_name(const std::string& name) {
-  const auto found = std::find(topo::distance_names.begin(), topo::distance_names.end(), name);
-  if (found == topo::distance_names.end()) throw topo::TopologyError("there is no distance '" + name + "'");
-  return static_cast<topo::Distance>(found - topo::distance_names.begin());
+  const auto position = std::find(topo::distance_names.begin(), topo::distance_names.end(), name);
+  if (position == topo::distance_names.end()) throw topo::TopologyError("there is no distance '" + name + "'");
+  return static_cast<topo::Distance>(position - topo::distance_names.begin());
 }
 
 nb::dict tree_as_dict(const topo::HardwareObject& node) {
@@ -105,13 +105,15 @@ void bind_topology(nb::module_& module) {
 
   std::vector<std::string> names(topo::distance_names.begin(), topo::distance_names.end());
   module.attr("DISTANCES") = nb::tuple(nb::cast(names));
-  module.def("flag_ns", &topo::c2c_latency_ns, nb::call_guard<nb::gil_scoped_release>());
+  module.def("flag_ns", &topo::measure_c2c_latency_ns, nb::call_guard<nb::gil_scoped_release>());
 
   nb::class_<BoundTopology>(module, "Topology")
-      .def_static("live", [] { return BoundTopology{topo::load_live()}; })
-      .def_static("from_xml",
-                  [](const nb::bytes& xml) { return BoundTopology{topo::load_xml({xml.c_str(), xml.size()})}; })
-      .def_static("from_synthetic", [](const std::string& text) { return BoundTopology{topo::load_synthetic(text)}; })
+      .def_static("live", [] { return BoundTopology{topo::load_live_topology()}; })
+      .def_static(
+          "from_xml",
+          [](const nb::bytes& xml) { return BoundTopology{topo::load_xml_topology({xml.c_str(), xml.size()})}; })
+      .def_static("from_synthetic",
+                  [](const std::string& text) { return BoundTopology{topo::load_synthetic_topology(text)}; })
       .def_prop_ro("pus", [](const BoundTopology& self) { return self.topology.pus; })
       .def_prop_ro("cores", [](const BoundTopology& self) { return self.topology.cores; })
       .def_prop_ro("caches", [](const BoundTopology& self) { return self.topology.caches; })
@@ -126,7 +128,7 @@ void bind_topology(nb::module_& module) {
            [](const BoundTopology& self, int a, int b) { return distance_name(self.table.distance_between(a, b)); })
       .def("distances", &existing_distance_names)
       .def("pairs", [](const BoundTopology& self,
-                       const std::string& name) { return self.table.pairs_at(distance_by_name(name)); })
+                       const std::string& name) { return self.table.pairs_at_distance(distance_by_name(name)); })
       .def("representatives", &representatives_as_dict,
            nb::sig("def representatives(self) -> dict[str, tuple[int, int]]"));
 }

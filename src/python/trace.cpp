@@ -22,13 +22,13 @@ using Array = nb::ndarray<const Number, nb::ndim<1>, nb::c_contig, nb::device::c
 
 void perform_accesses(VirtualMemory& memory, const Array<std::uint64_t>& addresses, sim::Access kind,
                       std::uint32_t bytes, int core) {
-  nb::gil_scoped_release unlocked;
+  nb::gil_scoped_release gil_release;
   for (std::size_t i = 0; i < addresses.size(); ++i) memory.access(core, kind, addresses.data()[i], bytes);
 }
 
 void perform_accesses_of_kinds(VirtualMemory& memory, const Array<std::uint64_t>& addresses,
                                const Array<std::uint8_t>& kinds, std::uint32_t bytes, int core) {
-  nb::gil_scoped_release unlocked;
+  nb::gil_scoped_release gil_release;
   for (std::size_t i = 0; i < addresses.size(); ++i)
     memory.access(core, static_cast<sim::Access>(kinds.data()[i]), addresses.data()[i], bytes);
 }
@@ -39,7 +39,7 @@ void bind_memory(nb::module_& module) {
            nb::arg("memory_slowdown"))
       .def("run", &perform_accesses, nb::arg("addresses"), nb::arg("kind"), nb::arg("bytes"), nb::arg("core"))
       .def("run", &perform_accesses_of_kinds, nb::arg("addresses"), nb::arg("kinds"), nb::arg("bytes"), nb::arg("core"),
-           "Makes accesses of the kinds, which must be values of Access, as many as addresses.")
+           "Makes accesses at these addresses; kinds[i], a value of Access, is the kind of the access at addresses[i].")
       .def("counts", &VirtualMemory::counts)
       .def("reset_counts", &VirtualMemory::reset_counts)
       .def(
@@ -49,13 +49,14 @@ void bind_memory(nb::module_& module) {
             for (auto& time : times) time /= 1e3;
             return times;
           },
-          "Waits until nothing is under way. Returns the time of the core that is last, at each speed of memory.");
+          "Waits until all accesses have completed. Returns the time in ns of the core whose clock is furthest ahead, "
+          "at each memory speed.");
 }
 
 void bind_readers(nb::module_& module) {
   bind_readable(nb::class_<FormatSpec>(module, "Format"), field("name", &FormatSpec::name),
-                field("summary", &FormatSpec::summary), field("expected", &FormatSpec::expected));
-  bind_readable(nb::class_<AccessSink>(module, "Accesses", "What was read from traces.")
+                field("summary", &FormatSpec::summary), field("expected", &FormatSpec::record_example));
+  bind_readable(nb::class_<AccessSink>(module, "Accesses", "Receives the accesses of traces, and counts them.")
                     .def(
                         "__init__",
                         [](AccessSink* accesses, VirtualMemory& memory, Count skip, std::optional<Count> limit,
@@ -67,26 +68,26 @@ void bind_readers(nb::module_& module) {
                         nb::arg("memory"), nb::arg("skip"), nb::arg("limit").none(), nb::arg("instructions"),
                         nb::arg("chase") = false, nb::keep_alive<1, 2>())
                     .def_prop_ro("full", &AccessSink::is_limit_reached)
-                    .def_prop_ro("threads", &AccessSink::thread_count),
+                    .def_prop_ro("threads", &AccessSink::num_threads),
                 field("loads", &AccessSink::loads), field("stores", &AccessSink::stores),
-                field("instructions", &AccessSink::instructions), field("others", &AccessSink::others),
+                field("instructions", &AccessSink::instructions), field("others", &AccessSink::unsimulated_records),
                 field("skipped", &AccessSink::skipped));
-  nb::class_<Reader>(module, "Reader", "Reads one trace; ValueError for a record that cannot be read.")
+  nb::class_<TraceReader>(module, "Reader", "Reads one trace. Raises ValueError for a record that cannot be read.")
       .def(
           "__init__",
-          [](Reader* reader, const std::string& format, AccessSink& accesses) {
-            new (reader) Reader(find_named(all_formats(), format, "format of traces"), accesses);
+          [](TraceReader* reader, const std::string& format, AccessSink& accesses) {
+            new (reader) TraceReader(find_named(all_formats(), format, "format of traces"), accesses);
           },
           nb::arg("format"), nb::arg("accesses"), nb::keep_alive<1, 3>())
       .def(
           "feed",
-          [](Reader& reader, nb::bytes piece) {
+          [](TraceReader& reader, nb::bytes piece) {
             const std::string_view bytes(piece.c_str(), piece.size());
-            nb::gil_scoped_release unlocked;
+            nb::gil_scoped_release gil_release;
             reader.feed(bytes);
           },
           nb::arg("bytes"))
-      .def("finish", &Reader::finish);
+      .def("finish", &TraceReader::finish_trace);
 }
 
 }  // namespace
@@ -99,8 +100,9 @@ void bind_traces(nb::module_& parent) {
   module.def(
       "recognised",
       [](nb::bytes beginning) {
-        const auto* format = recognise_format({beginning.c_str(), beginning.size()});
+        const auto* format = recognize_format({beginning.c_str(), beginning.size()});
         return format ? format->name : std::string();
       },
-      nb::arg("beginning"), "Returns the name of the format in which these lines can be read; empty if there is none.");
+      nb::arg("beginning"),
+      "Returns the name of the format that these first lines of a trace have; empty if no format fits.");
 }

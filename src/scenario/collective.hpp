@@ -1,4 +1,5 @@
-// Collective operations over all ranks (S2.4, S4). A repetition ends when the slowest rank has finished.
+// Collective operations over all ranks, for claim S2.4 (papers/S2/claims.toml) and paper S4 (papers/S4/README.md). A
+// repetition ends when the slowest rank has finished.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// S3, section 3: a ping-pong of two ranks while all other ranks run MPI_Alltoall of growing size.
+// Paper S3 (papers/S3/README.md), section 3: a ping-pong of two ranks while all other ranks run MPI_Alltoall of growing
+// size.
 #pragma once
 
 #include "scenario/scenario.hpp"

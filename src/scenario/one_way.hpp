@@ -1,13 +1,13 @@
-// SCN1 and SCN2 of S0, sections II.A and II.B, in the order of the authors' own program (mpi-cache-bench, reference 15
-// of the paper). Every rank first writes to each line of unrelated memory, as large as the last-level cache or, if that
-// is longer, the message, so that the caches are full of unrelated modified lines. It then traverses the lines of its
-// message from the end to the beginning, so that the first lines are in the inner caches: it reads them (exclusive),
-// writes them (modified), or skips this step (invalid). Two empty messages, one each way, signal that both ranks are
-// ready. One message goes from the sender to the receiver. Then each rank traverses its message from the beginning. The
-// states base-* leave the message out.
+// SCN1 and SCN2 of paper S0 (papers/S0/README.md), sections II.A and II.B, in the order of the authors' own program
+// (mpi-cache-bench, reference 15 of the paper). Every rank first writes to each cache line of unrelated memory, which
+// is as large as the last-level cache or the message, whichever is larger, so the caches are full of unrelated modified
+// lines. It then traverses the lines of its message buffer from the end to the beginning, so that the first lines are
+// in the inner caches: it reads them (exclusive), writes them (modified), or skips this step (invalid). Two empty
+// messages, one in each direction, signal that both ranks are ready. The sender sends one message to the receiver. Then
+// each rank traverses its message buffer from the beginning. In the states base-* no message is sent.
 //
-// Unlike in the scenario pingpong, the caches are full, a message goes one way, and the receiver calls Recv when the
-// sender is already sending.
+// Unlike in the scenario pingpong, the caches are full of other data, messages are sent in one direction only, and the
+// receiver calls MPI_Recv when the sender is already sending.
 #pragma once
 
 #include "scenario/scenario.hpp"
@@ -29,15 +29,16 @@ inline std::vector<Parameters> one_way_cases(const SizeChoice& choice) {
 }
 
 struct OneWayCase {
-  std::string lines = "invalid";  // state of the message's lines before the call: invalid, exclusive or modified
-  bool with_call = true, writes = false;
+  std::string line_state =
+      "invalid";  // state of the message's cache lines before the call: invalid, exclusive or modified
+  bool has_call = true, is_write = false;
 };
 
 // Parses the parameters of a case.
 inline OneWayCase parse_one_way_case(const Parameters& parameters) {
   const std::string state = word_parameter(parameters, "state");
-  const bool with_call = !state.starts_with("base-");
-  return {with_call ? state : state.substr(5), with_call, word_parameter(parameters, "access") == "write"};
+  const bool has_call = !state.starts_with("base-");
+  return {has_call ? state : state.substr(5), has_call, word_parameter(parameters, "access") == "write"};
 }
 
 inline const ScenarioInfo one_way_info{

@@ -1,5 +1,5 @@
-// S1, section on page faults (S1.3, S1.4): the cost of the first touch of memory, and of reading it again. Every
-// repetition uses fresh memory, of which each rank touches and reads a part of its own.
+// Paper S1 (papers/S1/README.md, claims S1.3 and S1.4): the cost of the first touch of memory (page faults), and of
+// reading it again. Every repetition uses newly allocated memory, of which each rank touches and reads its own part.
 #pragma once
 
 #include "scenario/scenario.hpp"

@@ -1,7 +1,7 @@
-// SCN1 of S0, section II.A: Send and Recv timed separately, with both ranks' message buffers in a known cache state.
-// Each rank has a send buffer and a receive buffer. The state `reused` is what other benchmarks measure: back-to-back
-// round trips, in which each finds the buffers as the previous round trip left them. Left out: different states on the
-// two ranks.
+// SCN1 of paper S0 (papers/S0/README.md), section II.A: MPI_Send and MPI_Recv timed separately, with both ranks'
+// message buffers in a known cache state, which is the same on both ranks. Each rank has a send buffer and a receive
+// buffer. The state `reused` is that of other benchmarks: round trips follow each other directly, and each uses the
+// buffers in the state in which the previous round trip left them.
 #pragma once
 
 #include <algorithm>
@@ -13,15 +13,16 @@ namespace nearfield {
 
 inline constexpr const char* pingpong_states[] = {"invalid", "exclusive", "modified", "reused"};
 
-/// Returns the number of back-to-back round trips in one repetition of `reused`: enough to make the cost of reading the
+/// Returns the number of successive round trips in one repetition of `reused`: enough to make the cost of reading the
 /// clock negligible.
 constexpr int pingpong_round_trips(std::int64_t size_bytes) {
   return static_cast<int>(std::clamp<std::int64_t>(65536 / size_bytes, 1, 32));
 }
 
 /// Returns message sizes from 1 B to beyond all caches, with points on both sides of each protocol switch.
-inline std::vector<std::int64_t> pingpong_sizes(const SizeChoice& choice, const std::vector<std::int64_t>& switches) {
-  return dense_size_ladder(choice, switches, 1, 4 * choice.llc_bytes);
+inline std::vector<std::int64_t> pingpong_sizes(const SizeChoice& choice,
+                                                const std::vector<std::int64_t>& protocol_switch_bytes) {
+  return dense_size_ladder(choice, protocol_switch_bytes, 1, 4 * choice.llc_bytes);
 }
 
 inline const ScenarioInfo pingpong_info{

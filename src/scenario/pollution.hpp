@@ -1,6 +1,6 @@
-// SCN2 of S0, section II.B: the time to read the message buffer right after the call. The states invalid and preloaded
-// say whether the buffer was in the caches before the call; base-invalid and base-preloaded are the same reads without
-// a call.
+// SCN2 of paper S0 (papers/S0/README.md), section II.B: the time to read the message buffer right after MPI_Send or
+// MPI_Recv. Before the call, the buffer was in the caches (state preloaded) or not (invalid). base-invalid and
+// base-preloaded are the same reads without a call.
 #pragma once
 
 #include "scenario/scenario.hpp"

@@ -1,6 +1,7 @@
-// S3, sections 3 and 5: messages with non-contiguous elements. Strided vectors of doubles, and the faces of a 3-D array
-// (x: contiguous rows, y: separate rows, z: separate elements and rows, OCCOMM's double stride), sent as an MPI
-// datatype, packed by hand, or contiguous for comparison; standard, synchronous and buffered sends.
+// Paper S3 (papers/S3/README.md), sections 3 and 5: messages with non-contiguous elements. They are strided vectors of
+// doubles, or the faces of a 3-D array (x: contiguous rows; y: non-adjacent rows; z: non-adjacent elements, OCCOMM's
+// double stride), sent as an MPI datatype, packed by hand, or contiguous for comparison, by standard, synchronous and
+// buffered sends.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace nearfield {
 
-/// Returns message sizes in bytes, multiples of a double: the 256 KiB of S3, smaller messages, and one that exceeds the
+/// Returns message sizes in bytes, multiples of 8: the 256 KiB of paper S3, smaller sizes, and one that exceeds the
 /// private caches.
 inline std::vector<std::int64_t> stride_sizes(const SizeChoice& choice) {
   std::vector<std::int64_t> sizes{512, 2048, 16 << 10, 256 << 10, 2 << 20};

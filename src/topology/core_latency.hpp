@@ -1,5 +1,5 @@
-// Measures the core-to-core latency between two PUs. In a virtual machine, whose CPUs may run on any core of the host
-// and migrate, it is the only reliable measure of distance.
+// Measures the core-to-core latency between two PUs (hardware threads). It is the only reliable measure of distance in
+// a virtual machine, whose CPUs may run on any core of the host and migrate.
 #pragma once
 
 namespace nearfield::topology {
@@ -8,6 +8,6 @@ namespace nearfield::topology {
 /// ping-pongs between threads that are bound to the two PUs. Takes some milliseconds. Returns 0 if a thread cannot be
 /// bound to its PU, or if other programs prevent both threads from running at the same time. The synchronised start of
 /// the measuring engine (src/probe/synchronized_start.cpp) measures the same between two ranks.
-double c2c_latency_ns(int pu_a, int pu_b);
+double measure_c2c_latency_ns(int pu_a, int pu_b);
 
 }  // namespace nearfield::topology

@@ -30,25 +30,26 @@ std::vector<PuSet> split_by_package(const std::vector<PuSet>& nodes, const std::
 }  // namespace
 
 DistanceTable::DistanceTable(const Topology& topology) : cores_(topology.cores) {
-  CoveringObjects nothing;
-  nothing.fill(no_object);
-  for (int pu : topology.pus) covering_objects_.emplace(pu, nothing);
-  assign_domains(Distance::same_core, topology.cores);
-  assign_domains(Distance::shared_l2, caches_of_level(topology, 2));
-  assign_domains(Distance::shared_l3, caches_of_level(topology, 3));
-  assign_domains(Distance::same_numa, split_by_package(topology.numa_nodes, topology.packages));
-  assign_domains(Distance::same_package, topology.packages);
+  CoveringObjects no_objects;
+  no_objects.fill(no_object);
+  for (int pu : topology.pus) covering_objects_.emplace(pu, no_objects);
+  assign_covering_objects(Distance::same_core, topology.cores);
+  assign_covering_objects(Distance::shared_l2, caches_of_level(topology, 2));
+  assign_covering_objects(Distance::shared_l3, caches_of_level(topology, 3));
+  assign_covering_objects(Distance::same_numa, split_by_package(topology.numa_nodes, topology.packages));
+  assign_covering_objects(Distance::same_package, topology.packages);
   std::sort(cores_.begin(), cores_.end());
   for (const PuSet& core : cores_) first_pus_.push_back(core.front());
 }
 
-// Assigns each PU the smallest object of this level that covers it (the smallest is assigned last). Objects of equal
-// size (HBM and DDR nodes) cover the same PUs, so either will do.
-void DistanceTable::assign_domains(Distance level, const std::vector<PuSet>& objects) {
-  std::vector<PuSet> by_size = objects;
-  std::stable_sort(by_size.begin(), by_size.end(), [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });
-  for (std::size_t i = 0; i < by_size.size(); ++i)
-    for (int pu : by_size[i]) covering_objects_.at(pu)[static_cast<std::size_t>(level)] = static_cast<int>(i);
+// Assigns each PU the smallest object of this level that covers it: larger objects are assigned first and overwritten.
+// Objects of equal size (HBM and DDR nodes) cover the same PUs, so their order does not matter.
+void DistanceTable::assign_covering_objects(Distance level, const std::vector<PuSet>& objects) {
+  std::vector<PuSet> largest_first = objects;
+  std::stable_sort(largest_first.begin(), largest_first.end(),
+                   [](const PuSet& a, const PuSet& b) { return a.size() > b.size(); });
+  for (std::size_t i = 0; i < largest_first.size(); ++i)
+    for (int pu : largest_first[i]) covering_objects_.at(pu)[static_cast<std::size_t>(level)] = static_cast<int>(i);
 }
 
 Distance DistanceTable::distance_between(int pu_a, int pu_b) const {
@@ -63,14 +64,14 @@ Distance DistanceTable::distance_between(int pu_a, int pu_b) const {
   return Distance::same_node;
 }
 
-std::map<Distance, Pair> DistanceTable::representative_pairs() const {
-  std::map<Distance, Pair> first;
+std::map<Distance, PuPair> DistanceTable::representative_pairs() const {
+  std::map<Distance, PuPair> pair_by_distance;
   for (std::size_t i = 0; i < first_pus_.size(); ++i)
     for (std::size_t j = i + 1; j < first_pus_.size(); ++j)
-      first.try_emplace(distance_between(first_pus_[i], first_pus_[j]), first_pus_[i], first_pus_[j]);
+      pair_by_distance.try_emplace(distance_between(first_pus_[i], first_pus_[j]), first_pus_[i], first_pus_[j]);
   if (const auto siblings = pairs_within_cores(); !siblings.empty())
-    first.emplace(Distance::same_core, siblings.front());
-  return first;
+    pair_by_distance.emplace(Distance::same_core, siblings.front());
+  return pair_by_distance;
 }
 
 std::vector<Distance> DistanceTable::existing_distances() const {
@@ -79,21 +80,21 @@ std::vector<Distance> DistanceTable::existing_distances() const {
   return classes;
 }
 
-std::vector<Pair> DistanceTable::pairs_at(Distance distance) const {
+std::vector<PuPair> DistanceTable::pairs_at_distance(Distance distance) const {
   if (distance == Distance::same_core) return pairs_within_cores();
-  std::vector<Pair> found;
+  std::vector<PuPair> pairs;
   for (std::size_t i = 0; i < first_pus_.size(); ++i)
     for (std::size_t j = i + 1; j < first_pus_.size(); ++j)
-      if (distance_between(first_pus_[i], first_pus_[j]) == distance) found.emplace_back(first_pus_[i], first_pus_[j]);
-  return found;
+      if (distance_between(first_pus_[i], first_pus_[j]) == distance) pairs.emplace_back(first_pus_[i], first_pus_[j]);
+  return pairs;
 }
 
-std::vector<Pair> DistanceTable::pairs_within_cores() const {
-  std::vector<Pair> found;
+std::vector<PuPair> DistanceTable::pairs_within_cores() const {
+  std::vector<PuPair> pairs;
   for (const PuSet& core : cores_)
     for (std::size_t i = 0; i < core.size(); ++i)
-      for (std::size_t j = i + 1; j < core.size(); ++j) found.emplace_back(core[i], core[j]);
-  return found;
+      for (std::size_t j = i + 1; j < core.size(); ++j) pairs.emplace_back(core[i], core[j]);
+  return pairs;
 }
 
 }  // namespace nearfield::topology

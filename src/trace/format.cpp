@@ -16,13 +16,14 @@ bool is_text(std::string_view bytes) {
 Count count_readable_lines(const FormatSpec& format, std::string_view text) {
   AccessSink accesses;
   Count read = 0;
-  while (const auto line = take_line(text)) read += !line->empty() && format.read(*line, accesses) == ParseResult::read;
+  while (const auto line = take_line(text))
+    read += !line->empty() && format.parse_record(*line, accesses) == ParseResult::access;
   return read;
 }
 
 }  // namespace
 
-const FormatSpec* recognise_format(std::string_view beginning) {
+const FormatSpec* recognize_format(std::string_view beginning) {
   const bool text = is_text(beginning);
   const FormatSpec* best = nullptr;
   Count max_read = 0;

@@ -5,11 +5,11 @@
 
 namespace nearfield::trace {
 
-class Reader {
+class TraceReader {
  public:
   // `format` and `accesses` must outlive the reader. Several readers may pass the accesses of several traces to the
   // same `accesses`, one trace after the other.
-  Reader(const FormatSpec& format, AccessSink& accesses) : format_(format), accesses_(accesses) {}
+  TraceReader(const FormatSpec& format, AccessSink& accesses) : format_(format), accesses_(accesses) {}
 
   // Consumes the next bytes of the trace, performs the accesses of all complete records, and stores an incomplete last
   // record for the next call. Once the limit of accesses is reached, bytes are ignored. If a record cannot be parsed,
@@ -17,7 +17,7 @@ class Reader {
   void feed(std::string_view bytes);
   // Signals the end of the trace, and parses a last line that lacks a line end. Throws std::invalid_argument if a
   // binary record is incomplete.
-  void finish();
+  void finish_trace();
 
  private:
   std::size_t complete_record_bytes(std::string_view bytes) const;
@@ -27,8 +27,8 @@ class Reader {
 
   const FormatSpec& format_;
   AccessSink& accesses_;
-  std::string rest_;
-  Count number_ = 0;  // number of the last record read, from 1
+  std::string incomplete_record_;
+  Count record_number_ = 0;  // number of the last record read, from 1
 };
 
 }  // namespace nearfield::trace

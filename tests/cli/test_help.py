@@ -85,7 +85,7 @@ def test_prose_flows_and_nothing_that_is_typed_is_broken(
     typed: str, width: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Is every line as full as words allow, every example on a line, and the name of every option whole?"""
-    monkeypatch.setattr(own_command, "executable", lambda: "nearfield")
+    monkeypatch.setattr(own_command, "own_executable", lambda: "nearfield")
     ctx = COMMANDS[typed]
     lines = help_lines(ctx, width)
     prose, examples = paragraphs(ctx)
@@ -105,7 +105,7 @@ def test_prose_flows_and_nothing_that_is_typed_is_broken(
 
 def test_examples_start_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do examples, prose and the help of options name it as it was called, and do names of files stay?"""
-    monkeypatch.setattr(own_command, "executable", lambda: "venv/bin/nearfield")
+    monkeypatch.setattr(own_command, "own_executable", lambda: "venv/bin/nearfield")
     lines = help_lines(COMMANDS["nearfield halo"], None) + help_lines(COMMANDS["nearfield probe"], None)
     assert "    venv/bin/nearfield halo --costs nearfield-profile > costs" in lines
     assert "    mpicc app.c $(venv/bin/nearfield halo --flags)" in lines

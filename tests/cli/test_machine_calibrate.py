@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tuning import in_process
 
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.machine import facts, load_machine
 
 QUIET = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
@@ -57,9 +57,9 @@ def test_a_disturbed_profile_decides_nothing(tmp_path: Path) -> None:
     run = disturbed / "run.toml"
     run.write_text(run.read_text().replace("[mpi]\n", "disturbed_share = 0.79\n\n[mpi]\n", 1))
     done = in_process("machine", "validate", "leo3", "--against", str(disturbed))
-    assert done.code == NOT_DECIDED and "79%" in done.err and not done.out
+    assert done.code == NOT_DECIDED_EXIT_CODE and "79%" in done.err and not done.out
     forced = in_process("machine", "validate", "leo3", "--against", str(disturbed), "--force", "--markdown")
-    assert forced.code == NOT_DECIDED and forced.out.startswith("| scenario |")
+    assert forced.code == NOT_DECIDED_EXIT_CODE and forced.out.startswith("| scenario |")
 
 
 @pytest.mark.parametrize("count", [3])

@@ -46,7 +46,7 @@ def test_tables_as_csv() -> None:
     assert next(row for row in listed if row["name"] == "leo3")["cache_bytes"] == "32768 262144 12582912"
     shown = csv.DictReader(io.StringIO(in_process("machine", "show", "leo3", "--csv").out))
     assert {row["key"]: row["value"] for row in shown} == {
-        key: " ".join(map(str, fact.plain)) if isinstance(fact.plain, list) else str(fact.plain)
+        key: " ".join(map(str, fact.plain_value)) if isinstance(fact.plain_value, list) else str(fact.plain_value)
         for key, fact in facts(load_machine("leo3"))
     }
 

@@ -54,7 +54,7 @@ def test_a_command_with_such_names_can_be_typed_again(monkeypatch: pytest.Monkey
     """Does the command that profiles and pages hold give a shell the same words, in characters of UTF-8?"""
     names = [b"n\xff\xe9", b"it's \\ \xe9\n", "höhe".encode(), b"plain"]
     monkeypatch.setattr(sys, "argv", ["nearfield", *map(os.fsdecode, names)])
-    line = own_command.original_line()
+    line = own_command.original_command_line()
     words = line.encode().removeprefix(b"nearfield ")
     shown = subprocess.run(["bash", "-c", b"printf '%s\\0' " + words], check=True, capture_output=True, timeout=30)
     assert shown.stdout.split(b"\0")[:-1] == names

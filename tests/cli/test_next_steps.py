@@ -70,7 +70,8 @@ def printed_texts(file: Path) -> list[str]:
     named = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("_key", "_optional", "Field")
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("_required_field", "_optional_field", "_list_field", "Field")
     ]
     helps = [word.value for node in ast.walk(tree) if isinstance(node, ast.Call)
              for word in node.keywords if word.arg in ("help", "epilog")]  # fmt: skip
@@ -101,7 +102,7 @@ def test_no_text_names_nearfield_by_a_name_that_may_not_be_found() -> None:
 
 def test_an_interrupted_simulation_is_completed_by_this_nearfield(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is it completed although the folder keeps another name by which the command was typed?"""
-    monkeypatch.setattr(own_command, "executable", lambda: "venv/bin/nearfield")
+    monkeypatch.setattr(own_command, "own_executable", lambda: "venv/bin/nearfield")
     made = profile([], command="nearfield simulate bcast --out 'a b'", complete=False)
     assert made.completed_by == "venv/bin/nearfield simulate bcast --out 'a b'"
 

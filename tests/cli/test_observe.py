@@ -214,9 +214,9 @@ def test_traces_are_named_after_their_programs_and_found(tmp_path, monkeypatch, 
     traces.create_trace_folder(Path("old.trace"), about("old", day=1), force=False)
     assert find_trace().folder == Path("old.trace") and not capsys.readouterr().err
     traces.create_trace_folder(Path("a.trace"), about("new", day=2), force=False)
-    assert find_trace().about.command == "new"
+    assert find_trace().metadata.command == "new"
     assert "a.trace, the newest trace here; there is also old.trace" in capsys.readouterr().err
-    assert find_trace(Path("old.trace")).about.command == "old"
+    assert find_trace(Path("old.trace")).metadata.command == "old"
 
 
 def test_names_need_not_be_utf8(tmp_path, accesses):

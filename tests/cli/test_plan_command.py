@@ -138,10 +138,10 @@ def test_what_no_file_says_is_simulated_once(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("NEARFIELD_CACHE", str(tmp_path))
     simulated: list[Any] = []
 
-    def collect_runner(jobs: int) -> pool.Runner:
+    def collect_runner(jobs: int) -> pool.CaseRunner:
         return lambda cases: simulated.extend(cases) or pool.run_sequentially(cases)
 
-    monkeypatch.setattr(pool, "runner_on_cores", collect_runner)
+    monkeypatch.setattr(pool, "make_runner_on_cores", collect_runner)
     words = ("64x64x64", "-n", "8", "--on", "power5-redstorm", "--json")
     first = json.loads(CliRunner().invoke(app, list(words), catch_exceptions=False).stdout)
     assert first["origin"] == "the described machine power5-redstorm, simulated" and len(simulated) == 14

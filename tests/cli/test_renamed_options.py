@@ -6,7 +6,7 @@ import pytest
 from tuning import in_process
 from typer.testing import CliRunner
 
-from nearfield.cli.renamed_options import RENAMED, with_current_names
+from nearfield.cli.renamed_options import RENAMED_OPTIONS_BY_VERB, with_current_names
 from nearfield.cli.verbs import app
 
 
@@ -22,10 +22,12 @@ def current(verb: str, *words: str) -> list[str]:
     return found[-1]
 
 
-@pytest.mark.parametrize(("verb", "old"), [(verb, old) for verb, options in RENAMED.items() for old in options])
+@pytest.mark.parametrize(
+    ("verb", "old"), [(verb, old) for verb, options in RENAMED_OPTIONS_BY_VERB.items() for old in options]
+)
 def test_a_new_name_is_one_of_the_command_and_the_old_one_is_not(verb: str, old: str) -> None:
     shown = CliRunner().invoke(app, [*verb.split(), "--help"]).output
-    assert RENAMED[verb][old].name in shown and f"{old} " not in shown
+    assert RENAMED_OPTIONS_BY_VERB[verb][old].name in shown and f"{old} " not in shown
 
 
 @pytest.mark.parametrize(

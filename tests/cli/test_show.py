@@ -83,7 +83,7 @@ def test_one_scenario_is_shown_whole() -> None:
     )
     assert small is not None and len(small.rows) == 12 < len(whole.rows) == sizes
     assert (small.rows[0], small.rows[-1]) == (whole.rows[0], whole.rows[-1])
-    assert small.left_out + len(small.cells) == len(whole.cells) == 4 * sizes
+    assert small.num_excluded + len(small.cells) == len(whole.cells) == 4 * sizes
 
 
 def test_an_incomplete_profile_says_so(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_both_sides_have_their_own_table() -> None:
     """Are sender and receiver apart, and is no record lost or shown twice?"""
     records = where(RECORDS, scenario="pollution", metric="traverse")
     tables = grids_of_places(records)
-    assert [table.fixed["side"] for table in tables] == ["sender", "receiver"]
+    assert [table.fixed_values["side"] for table in tables] == ["sender", "receiver"]
     assert sum(len(table.cells) for table in tables) == records.height
 
 
@@ -139,10 +139,10 @@ def test_many_parameters_are_cut_to_one_plane() -> None:
     ]  # fmt: skip
     grid = overview_grid(from_rows(rows))
     assert grid is not None
-    assert (grid.row_names, grid.rows) == (["stride"], [(1,), (2,), (3,), (8,)])
-    assert (grid.column_name, grid.columns) == ("method", ["datatype", "manual-pack"])
-    assert grid.fixed["size_bytes"] == 2048 and grid.fixed["mode"] == "standard"
-    assert grid.left_out == 32 - 8
+    assert (grid.row_parameters, grid.rows) == (["stride"], [(1,), (2,), (3,), (8,)])
+    assert (grid.column_parameter, grid.columns) == ("method", ["datatype", "manual-pack"])
+    assert grid.fixed_values["size_bytes"] == 2048 and grid.fixed_values["mode"] == "standard"
+    assert grid.num_excluded == 32 - 8
 
 
 # ---- what a script gets

@@ -13,19 +13,19 @@ from typer.testing import CliRunner
 
 from nearfield._native import simulation
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.progress import ignore
+from nearfield.base.progress import ignore_progress
 from nearfield.cli import app
 from nearfield.cli.axes import parse_policies, parse_sizes
 from nearfield.machine import load_machine
 from nearfield.machine.frequency import scale_to_frequency
 from nearfield.machine.sweep import parse_sweep
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.axes import policy_order
-from nearfield.measure.sim.cases import Axes, Case, collectives
+from nearfield.measure.sim.axes import policy_sort_key
+from nearfield.measure.sim.cases import SimulationAxes, SimulationCase, collectives
 from nearfield.measure.sim.operations import savings_of, swept_cases
-from nearfield.measure.sim.places import NO_PAIR, topology_of
+from nearfield.measure.sim.places import ALL_CORES, topology_of
 from nearfield.measure.sim.session import add_to_profile
-from nearfield.measure.sim.usual import usual_nodes, usual_ranks_per_node
+from nearfield.measure.sim.usual import default_num_nodes, default_ranks_per_node
 from nearfield.profile import from_rows, load
 from nearfield.profile.pivot import grids_of_places
 from nearfield.report.findings import findings as found_in
@@ -58,9 +58,11 @@ def test_defaults_fit_the_machine_and_are_printed():
                                       "--jobs", "1", "--policy", "memory"])  # fmt: skip
     assert "nodes: 8, ranks: 96" in result.output
     assert "assumed: 8 nodes (--nodes) and 12 ranks on each node, one per core (--ranks-per-node)" in result.output
-    found = {name: usual_ranks_per_node(load_machine(name), ["fft"]) for name in ("grace", "epyc-9755", "t3e-900")}
+    found = {name: default_ranks_per_node(load_machine(name), ["fft"]) for name in ("grace", "epyc-9755", "t3e-900")}
     assert found == {"grace": 64, "epyc-9755": 128, "t3e-900": 1}
-    assert usual_nodes(load_machine("epyc-9755"), 128) == 2 and usual_nodes(load_machine("t3e-900"), 1) == 40
+    assert (
+        default_num_nodes(load_machine("epyc-9755"), 128) == 2 and default_num_nodes(load_machine("t3e-900"), 1) == 40
+    )
 
 
 def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
@@ -69,7 +71,11 @@ def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
     operations = request(sizes=(4096,), policies=("memory", "payload-l3"))
     sweeps = [parse_sweep("memory.latency_ns=139.4,0.3us", operations.machine)]
     out = add_to_profile(
-        operations.machine, swept_cases(operations, sweeps), pool.runner_on_cores(1), ignore, tmp_path / "swept"
+        operations.machine,
+        swept_cases(operations, sweeps),
+        pool.make_runner_on_cores(1),
+        ignore_progress,
+        tmp_path / "swept",
     )
     plain, swept = savings_of(rows_of(operations)), savings_of(out.rows, sweeps)
     assert [one.swept["memory.latency_ns"] for one in swept] == [139.4, 300.0]
@@ -80,9 +86,9 @@ def test_a_sweep_gives_what_files_of_these_values_give(tmp_path):
     records = add_records(operations, tmp_path / "swept").rows and load(tmp_path / "swept").records
     assert records["machine_memory_latency_ns"].unique().sort().to_list() == [None, 139.4, 300.0]
     again = add_to_profile(
-        operations.machine, swept_cases(operations, sweeps), stopped_at_once, ignore, tmp_path / "swept"
+        operations.machine, swept_cases(operations, sweeps), stopped_at_once, ignore_progress, tmp_path / "swept"
     )
-    assert again.complete and savings_of(again.rows, sweeps) == swept  # nothing was left to simulate
+    assert again.is_complete and savings_of(again.rows, sweeps) == swept  # nothing was left to simulate
 
 
 def test_a_report_separates_sweeps(tmp_path):
@@ -94,7 +100,11 @@ def test_a_report_separates_sweeps(tmp_path):
     before = found_in(load(tmp_path / "both"))
     assert before and "Sweeps" not in page_of(tmp_path / "both")
     add_to_profile(
-        operations.machine, swept_cases(operations, sweeps), pool.runner_on_cores(1), ignore, tmp_path / "both"
+        operations.machine,
+        swept_cases(operations, sweeps),
+        pool.make_runner_on_cores(1),
+        ignore_progress,
+        tmp_path / "both",
     )
     assert (
         load(tmp_path / "both").records.height
@@ -265,8 +275,9 @@ def test_options_are_read():
     assert parse_sizes("1K..5K,12K,64") == [64, 1024, 2048, 4096, 5120, 12288]
     assert parse_policies("ddio:ways=2,adaptive:a=1,b=2,memory") == ("ddio:ways=2", "adaptive:a=1,b=2", "memory")
     assert parse_policies("ddio,all") == ("all",)
-    whole = request(names=("bcast", "allgather", "barrier"), sizes=(4096,), total_bytes=True)
-    assert [(case.values["operation"], case.values["size_bytes"]) for case in whole.cases()] == [
+    whole = request(names=("bcast", "allgather", "barrier"), sizes=(4096,), uses_total_sizes=True)
+    found = [case.value_by_parameter for case in whole.cases()]
+    assert [(values["operation"], values["size_bytes"]) for values in found] == [
         ("bcast", 4096), ("allgather", 512), ("barrier", 0),
     ]  # fmt: skip
 
@@ -313,17 +324,19 @@ def test_one_run_is_near_independent_runs(name: str, size: int, max_difference: 
     machine = load_machine("power5-redstorm")
     policies, slowdowns = ("memory", "header-payload"), (1.0, 7.5)
 
-    def times(*axes: Axes) -> dict[tuple[str, str], float]:
+    def times(*axes: SimulationAxes) -> dict[tuple[str, str], float]:
         given = (("operation", name), ("size_bytes", size), ("ranks", 8), ("nodes", 8))
-        rows = [row for one in axes for row in Case(machine, "application", NO_PAIR, given, one).run()]
+        rows = [row for one in axes for row in SimulationCase(machine, "application", ALL_CORES, given, one).run()]
         return {(r["policy"], r["memory_slowdown"]): r["value"] for r in rows if r["metric"] == "time"}
 
-    together = times(Axes(policies, slowdowns))
-    separate = times(*(Axes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
+    together = times(SimulationAxes(policies, slowdowns))
+    separate = times(*(SimulationAxes((policy,), (slowdown,)) for policy in policies for slowdown in slowdowns))
     operations = request(
-        names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, independent_runs=True, repetitions=1
+        names=(name,), sizes=(size,), policies=policies, slowdowns=slowdowns, uses_independent_runs=True, repetitions=1
     )
-    assert [case.axes for case in operations.cases()] == [Axes((policy,), slowdowns, 1) for policy in policies]
+    assert [case.axes for case in operations.cases()] == [
+        SimulationAxes((policy,), slowdowns, 1) for policy in policies
+    ]
     assert len(together) == len(separate) == 4 and together["memory", 1] == separate["memory", 1]
     assert max(abs(together[key] / separate[key] - 1) for key in separate) < max_difference
 
@@ -331,7 +344,10 @@ def test_one_run_is_near_independent_runs(name: str, size: int, max_difference: 
 def test_usual_sizes_and_repetitions():
     """Does each operation have its usual sizes and repetitions by default?"""
     operations = request(names=("bcast", "amg", "fft"), sizes=(), repetitions=None)
-    cases = [(case.values["operation"], case.values["size_bytes"], case.repetitions) for case in operations.cases()]
+    cases = [
+        (case.value_by_parameter["operation"], case.value_by_parameter["size_bytes"], case.repetitions)
+        for case in operations.cases()
+    ]
     assert cases[0] == ("bcast", 1024, 7) and cases[10] == ("bcast", 1 << 20, 7)
     assert cases[11:] == [("amg", 384, 1), ("fft", 65536, 1), ("fft", 4194304, 1)]
 
@@ -361,7 +377,7 @@ def test_every_collective_on_every_policy():
 def test_policies_stand_in_the_order_of_their_list() -> None:
     """Is the base first, and are others not by name, in tables of savings and in those of `show`?"""
     wanted = ["memory", "header-l2", "payload-l3", "ddio:ways=1", "ddio:ways=4", "adaptive"]
-    assert sorted(set(wanted), key=policy_order) == wanted
+    assert sorted(set(wanted), key=policy_sort_key) == wanted
     rows = [
         {"operation": "bcast", "nodes": 2, "ranks": 2, "size_bytes": 8, "memory_slowdown": 1.0, "policy": policy,
          "scenario": "collective", "metric": "mean_time", "unit": "ns", "value": 5.0, "n": 1, "stable": True,

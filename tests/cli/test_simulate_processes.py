@@ -32,15 +32,15 @@ def test_resume_simulates_only_what_is_missing(tmp_path):
 
     def go(**changed) -> None:
         simulated.clear()
-        assert add_records(request(**changed), out, watched).complete
+        assert add_records(request(**changed), out, watched).is_complete
 
     go()
     first = load(out).records
-    assert [case.values["size_bytes"] for case in simulated] == [4096, 16384]
+    assert [case.value_by_parameter["size_bytes"] for case in simulated] == [4096, 16384]
     go()
     assert simulated == []
     go(sizes=(4096, 8192), policies=("payload-l3", "header-l2"), slowdowns=(1.0, 5.0))
-    given = [(case.values["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
+    given = [(case.value_by_parameter["size_bytes"], case.axes.policies, case.axes.slowdowns) for case in simulated]
     assert given[0] == (4096, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     assert given[1] == (8192, ("memory", "payload-l3", "header-l2"), (1.0, 5.0))
     later = load(out).records
@@ -58,9 +58,9 @@ def test_what_is_done_survives_an_interruption(tmp_path):
         signal.raise_signal(signal.SIGINT)
 
     outcome = add_records(request(), out, interrupted, "nearfield simulate bcast")
-    assert not outcome.complete and not load(out).run.complete
+    assert not outcome.is_complete and not load(out).run.complete
     shown = CliRunner().invoke(app, ["show", str(out)]).output
-    assert f"to complete it: {own_command.executable()} simulate bcast" in " ".join(shown.split())
+    assert f"to complete it: {own_command.own_executable()} simulate bcast" in " ".join(shown.split())
     left = []
 
     def rest(cases):
@@ -68,10 +68,10 @@ def test_what_is_done_survives_an_interruption(tmp_path):
         return pool.run_sequentially(cases)
 
     add_records(request(), out, rest)
-    assert [case.values["size_bytes"] for case in left] == [16384] and load(out).run.complete
+    assert [case.value_by_parameter["size_bytes"] for case in left] == [16384] and load(out).run.complete
     whole = add_records(request(), tmp_path / "whole")
     assert load(out).records.equals(load(tmp_path / "whole").records)
-    assert whole.complete
+    assert whole.is_complete
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

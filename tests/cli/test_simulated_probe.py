@@ -16,12 +16,12 @@ from tuning import NEARFIELD, in_process, nearfield
 
 from nearfield.base.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.files import as_toml
-from nearfield.measure.sim.cases import Case, cases_of_tier, select_scenarios
+from nearfield.machine.files import to_toml
+from nearfield.measure.sim.cases import SimulationCase, cases_of_tier, select_simulated_scenarios
 from nearfield.measure.sim.places import all_places, choose_places
 from nearfield.profile import Profile, load
 from nearfield.report.findings import findings
-from nearfield.report.page import render
+from nearfield.report.page import render_report
 
 MEASURED = Path(__file__).parents[1] / "data" / "epyc-vm-quiet"
 QUICK = ["--quick", "--jobs", "1"]
@@ -207,14 +207,14 @@ def test_load_is_of_those_who_are_left(tmp_path: Path) -> None:
 def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
     """Do all cases together move about as many bytes as on one of twelve? With requested sizes, is none left out?"""
 
-    def cases(machine: DescribedMachine, sizes: tuple[int, ...] = ()) -> list[Case]:
+    def cases(machine: DescribedMachine, sizes: tuple[int, ...] = ()) -> list[SimulationCase]:
         places = choose_places(machine, "quick", ())
-        return cases_of_tier(machine, select_scenarios(()), places, "quick", sizes)[0]
+        return cases_of_tier(machine, select_simulated_scenarios(()), places, "quick", sizes)[0]
 
     small, large = load_machine("leo3"), load_machine(name)
     bytes_of = [sum(case.estimated_work for case in cases(machine)) for machine in (small, large)]
     assert bytes_of[1] < 2 * bytes_of[0]
-    simulated = [case.values for case in cases(large, (8, 64 << 20))]
+    simulated = [case.value_by_parameter for case in cases(large, (8, 64 << 20))]
     assert {one["size_bytes"] for one in simulated if one.get("operation") == "alltoall"} == {8, 64 << 20}
     assert {one["size_bytes"] for one in simulated if "variant" in one} == {64 << 20}, "8 B are no row of a stencil"
 
@@ -234,7 +234,7 @@ def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
     assert profile.machine.name == measured.machine.name and profile.machine.cores == measured.machine.cores
     missing = profile.records.filter(pl.col("value").is_null())
     assert set(missing["metric"]) == {"dtlb_misses", "page_faults"} and missing["note"].str.contains("TLB").all()
-    assert as_toml(load_machine(str(MEASURED)))
+    assert to_toml(load_machine(str(MEASURED)))
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_every_scenario_has_policies_and_memory_speeds(tmp_path: Path) -> None:
     assert misses["header-payload"] < misses["memory"]
     assert inside.height and inside["policy"].null_count() == inside.height
     assert set(inside["memory_slowdown"].drop_nulls()) == {1, 7.5}
-    page = render(profile)
+    page = render_report(profile)
     assert "What policies save" in page
 
 
@@ -306,9 +306,9 @@ def test_every_scenario_has_policies_and_memory_speeds(tmp_path: Path) -> None:
 
 
 def test_readers_see_that_it_is_simulated(leo3: Profile, tmp_path: Path) -> None:
-    page = render(leo3)
+    page = render_report(leo3)
     assert "Simulated: nothing on this page was measured" in page and "<h1>Simulated: " in page
-    assert "nothing on this page was measured" not in render(load(MEASURED))
+    assert "nothing on this page was measured" not in render_report(load(MEASURED))
     assert "1 GiB" not in page, "nobody said how much memory there is"
     shown = in_process("show", leo3.path)
     assert shown.code == 0 and "simulated" in shown.out
@@ -326,5 +326,5 @@ def test_findings_give_no_advice_about_a_real_mpi(leo3: Profile) -> None:
 
 def test_an_unknown_scenario_lists_the_known_ones_once() -> None:
     with pytest.raises(UsageError, match="no simulated scenario 'protocol'") as refused:
-        select_scenarios(("protocol",))
+        select_simulated_scenarios(("protocol",))
     assert refused.value.remedy and refused.value.remedy.count("pingpong") == 1

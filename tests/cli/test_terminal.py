@@ -32,13 +32,13 @@ from nearfield.cli.verbs import mpi as mpi_command
 from nearfield.doctor import examine
 from nearfield.machine import facts, load_machine, machine_files
 from nearfield.measure.sim.cases import applications, collectives
-from nearfield.measure.sim.operations import Savings
-from nearfield.plan import default_model, splits
+from nearfield.measure.sim.operations import PolicySavings
+from nearfield.plan import default_model, find_plans
 from nearfield.profile import load
-from nearfield.profile.compare import compare, largest_changes
+from nearfield.profile.compare import compare_records, largest_changes
 from nearfield.profile.pivot import grids_of_places
 from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement
-from nearfield.reproduce.papers import choose_claims
+from nearfield.reproduce.papers import select_claims
 from nearfield.rules.schema import load_rules
 from nearfield.ui.terminal import Table, Terminal, err
 from nearfield.ui.topology_view import draw_distances
@@ -59,29 +59,34 @@ def of_show() -> list[Table]:
 
 def of_diff() -> list[Table]:
     a, b = (load(DATA / name) for name in ("epyc-vm-quiet", "epyc-vm-busy"))
-    compared = compare(a.records, b.records, (a.run, b.run), 0.05)
+    compared = compare_records(a.records, b.records, (a.run, b.run), 0.05)
     changes = diff_tables._changes_table(largest_changes(compared.changes))
-    return [diff_tables._header(a, b)[0], diff_tables._summary_table(compared), changes[1]]
+    return [diff_tables._profile_header(a, b)[0], diff_tables._summary_table(compared), changes[1]]
 
 
 def of_machine() -> list[Table]:
     xeon, old = load_machine("xeon-8470"), load_machine("power5-redstorm")
     rows = [machine_tables.machine_row(load_machine(name)) for name in machine_files()]
-    return [machine_tables.machines_table(rows), machine_tables._caches(xeon), machine_tables._sources(facts(old))]
+    return [
+        machine_tables.machines_table(rows),
+        machine_tables._caches_table(xeon),
+        machine_tables._sources_table(facts(old)),
+    ]
 
 
 def of_mpi() -> list[Table]:
     found = [
-        mpi_command._Row(one, True, True, "ob1 / vader, which copies by process_vm_readv", "") for one in mpi.discover()
+        mpi_command._Row(one, True, True, "ob1 / vader, which copies by process_vm_readv", "")
+        for one in mpi.find_usable_mpis()
     ]
     return [mpi_command._table(found)]
 
 
 def of_simulate() -> list[Table]:
     by_policy = {one.name: 0.123 for one in simulation.policies()} | {"ddio:ways=4,replacement=lru": -0.4567}
-    some = [Savings("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
+    some = [PolicySavings("bcast", 64, 64, size, 2.5, 12345.0, by_policy) for size in (1024, 12288)]
     kinds = {"collective": collectives().values(), "application": applications().values()}
-    return [simulate_tables._table(some), *simulate_tables._list_tables(kinds, simulation.policies())]
+    return [simulate_tables._savings_table(some), *simulate_tables._list_tables(kinds, simulation.policies())]
 
 
 def of_reproduce() -> list[Table]:
@@ -93,18 +98,18 @@ def of_reproduce() -> list[Table]:
     paper = JudgedPaper(name="S4", title="", claims=[claim], chosen=[])
     return [
         reproduce_tables._claims_table(paper),
-        *(reproduce_tables._list_table(claims) for _, claims in choose_claims([])),
+        *(reproduce_tables._list_table(claims) for _, claims in select_claims([])),
     ]
 
 
 def of_explain() -> list[Table]:
-    ways = dict.fromkeys(explain.COPY_WAYS, (12345678, 1 << 40))
+    ways = dict.fromkeys(explain.COPY_METHOD_TEXTS, (12345678, 1 << 40))
     ranks = [explain.ProcessReport(100, rank, f"program-{rank}", "", 0, ways) for rank in ("0", "11")]
-    return [explain.report_table(ranks), explain.report_table(ranks[:1])]
+    return [explain.make_report_table(ranks), explain.make_report_table(ranks[:1])]
 
 
 def of_plan() -> list[Table]:
-    return [plan_tables.plans_table(splits([256, 256, 256], 32, default_model().costs, ranks_per_node=8), 3)]
+    return [plan_tables.plans_table(find_plans([256, 256, 256], 32, default_model().costs, ranks_per_node=8), 3)]
 
 
 def of_probe() -> list[Table]:

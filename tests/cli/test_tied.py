@@ -18,9 +18,9 @@ from nearfield.mpi.marked_processes import is_dead_process
 TOOL = "setsid sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.2; done' & sh -c 'echo $$; sleep 600' & wait"
 PROGRAM = """
 import os, signal, sys
-from nearfield.mpi.tied import start_tied
+from nearfield.mpi.tied import start_tied_process
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-with open(sys.argv[1], "w") as log, start_tied(["sh", "-c", sys.argv[2]], os.environ, log) as process:
+with open(sys.argv[1], "w") as log, start_tied_process(["sh", "-c", sys.argv[2]], os.environ, log) as process:
     process.wait()
 """
 
@@ -57,6 +57,6 @@ def test_progress_is_reported_when_it_changes() -> None:
     lines = LogLines(printed.append, clock=lambda: now[0])
     for second in range(60):
         now[0] = float(second)
-        lines.add("compiling 1 of 9" if second < 30 else f"compiling {second // 2} of 99")
+        lines.add_line("compiling 1 of 9" if second < 30 else f"compiling {second // 2} of 99")
     assert printed[:2] == ["compiling 1 of 9"] * 2
     assert printed.count("compiling 1 of 9") == 2 and len(printed) == 2 + 6

@@ -56,7 +56,7 @@ struct Abandoned {};  // thrown through the ranks of a run that has found a prob
 // The buffers with which a program sends and receives.
 struct Buffers {
   static constexpr std::size_t words = 3200;
-  alignas(line_bytes) std::uint64_t send[words], receive[words];
+  alignas(cache_line_bytes) std::uint64_t send[words], receive[words];
 };
 
 // An access by a rank. Bytes are numbered through all areas of all ranks: see CheckedNode::locate().
@@ -92,7 +92,7 @@ struct Order {
   std::vector<Store> stores;
   std::array<std::uint64_t, max_checked_ranks> entered;  // the last operation that each rank has entered
   std::array<std::uint64_t, max_checked_ranks>
-      offered;                                         // as Exchange::last_in_private_memory_, from what the port sees
+      offered;  // as Exchange::last_operation_in_private_memory_, from what the port sees
   std::array<std::uint64_t, counters> last_published;  // what the protocol has published
   // By owner and reader: the last operation in which the reader counted on the owner to wait for it, and the last one
   // whose reading the owner has waited for. The last operation in which a rank did anything else after it had posted.
@@ -252,9 +252,9 @@ class CheckedNode {
   static Location locate_in_box(int rank, std::uint64_t offset, std::uint64_t bytes) {
     static_assert(offsetof(Box, lines) == 0);
     if (offset >= offsetof(Box, slots)) return part_of(rank, depth, offset - offsetof(Box, slots), slot_bytes, bytes);
-    if (offset >= sizeof(Box::lines) || offset % line_bytes < sizeof(Counter))
+    if (offset >= sizeof(Box::lines) || offset % cache_line_bytes < sizeof(Counter))
       throw Problem{Problem::broken_premise, "a counter of rank " + std::to_string(rank) + " is accessed as data"};
-    return part_of(rank, 0, offset, line_bytes, bytes);
+    return part_of(rank, 0, offset, cache_line_bytes, bytes);
   }
 
   static std::string name(const Location& at) {

@@ -131,7 +131,7 @@ void LoopbackCommunicator::deliver_one() {
 
 namespace {
 
-Task<> guarded(const CollectiveSpec& spec, Communicator& all, Call call, std::exception_ptr& failure) {
+Task<> guarded(const CollectiveSpec& spec, Communicator& all, CollectiveCall call, std::exception_ptr& failure) {
   try {
     co_await spec.run(all, call);
   } catch (...) {
@@ -141,7 +141,7 @@ Task<> guarded(const CollectiveSpec& spec, Communicator& all, Call call, std::ex
 
 }  // namespace
 
-void LoopbackCommunicator::run(const CollectiveSpec& spec, const std::vector<Call>& calls) {
+void LoopbackCommunicator::run(const CollectiveSpec& spec, const std::vector<CollectiveCall>& calls) {
   std::vector<std::size_t> buffers_before;
   std::exception_ptr failure;
   std::vector<Task<>> tasks;

@@ -25,7 +25,7 @@ class LoopbackCommunicator {
   // std::out_of_range if they are not all in one buffer.
   std::byte* at(int rank, Address address, std::uint64_t bytes);
   // Runs the operation on all ranks. Throws std::logic_error if they deadlock, or leave requests or buffers behind.
-  void run(const CollectiveSpec& spec, const std::vector<Call>& calls);
+  void run(const CollectiveSpec& spec, const std::vector<CollectiveCall>& calls);
 
  private:
   class LoopbackRank;

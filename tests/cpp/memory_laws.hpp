@@ -60,13 +60,13 @@ inline void laws_of_copies(const Machine& machine, const NodeMemory& memory, con
   for (const Address line : lines) {
     std::vector<Located> copies;
     for_each_cache(machine, [&](int core, int level) {
-      const CopyState copy = memory.copy_in(core, level, line);
+      const CopyState copy = memory.cached_copy_state(core, level, line);
       if (copy.present) copies.push_back({core, level, copy});
       const Cache& cache = machine.caches[static_cast<std::size_t>(level)];
       if (copy.present || cache.inclusion != Inclusion::inclusive) return;
       for (int inner = core; inner < std::min(core + cache.shared_by, machine.cores); ++inner)
         for (int inner_level = 0; inner_level < level; ++inner_level)
-          CHECK(!memory.copy_in(inner, inner_level, line).present);
+          CHECK(!memory.cached_copy_state(inner, inner_level, line).present);
     });
     laws_of_one_line(machine, copies);
   }

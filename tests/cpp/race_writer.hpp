@@ -74,7 +74,8 @@ class RaceWriter {
       if (r != to) all_[r].enter("MPI_Send", 4).send(1, to, data(bytes), tag).wait({1}).leave();
     const auto first = static_cast<unsigned>(below(ranks_ - 1));
     for (unsigned i = 0; i + 1 < ranks_; ++i)
-      all_[to].receive(i + 1, stream::any, data(bytes, receive_heap + i * 8192), i % 2 ? stream::any : tag);
+      all_[to].receive(i + 1, stream::any_source_or_tag, data(bytes, receive_heap + i * 8192),
+                       i % 2 ? stream::any_source_or_tag : tag);
     for (unsigned i = 0; i + 1 < ranks_; ++i) {
       const std::int64_t from = other(to, 1 + (first + i) % (ranks_ - 1));
       all_[to].enter("MPI_Wait", 5).add(stream::Outcome{i + 1, from, tag, bytes}).wait({i + 1}).leave();
@@ -85,8 +86,8 @@ class RaceWriter {
       stream::Collective event;
       event.kind = kind;
       event.request = nonblocking ? 7 : 0;
-      event.gives = {data(kind == Kind::alltoall ? 200 : 3000)};
-      event.gets = {data(kind == Kind::alltoall ? 200 : 3000, receive_heap)};
+      event.send_buffers = {data(kind == Kind::alltoall ? 200 : 3000)};
+      event.receive_buffers = {data(kind == Kind::alltoall ? 200 : 3000, receive_heap)};
       all_[r].enter("MPI_Collective", 6).add(event).leave();
       if (nonblocking) all_[r].access(false, heap, 300).enter("MPI_Wait", 7).wait({7}).leave();
     }
@@ -97,11 +98,11 @@ class RaceWriter {
       auto& one = all_[r];
       const std::int64_t from = other(r, ranks_ - 1);
       one.receive(1, from, data(8, receive_heap), tag + 1000).send(2, other(r, 1), data(8), tag + 1000);
-      one.enter("MPI_Test", 8).add(stream::Tested{{1}, {}, false}).leave().access(true, heap, below(200));
-      one.enter("MPI_Waitany", 9).add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2});
+      one.enter("MPI_Test", 8).add(stream::RequestsTested{{1}, {}, false}).leave().access(true, heap, below(200));
+      one.enter("MPI_Waitany", 9).add(stream::RequestsTested{{1, 2}, {1}, true}).leave().wait({2});
       one.send(3, other(r, 1), data(700), tag);
       one.enter("MPI_Probe", 10).add(stream::Outcome{0, from, tag, 700});
-      one.add(stream::Probe{0, stream::any, tag, true, true}).leave();
+      one.add(stream::Probe{0, stream::any_source_or_tag, tag, true, true}).leave();
       one.receive(4, from, data(700, receive_heap), tag).wait({3, 4});
     }
   }

@@ -9,12 +9,12 @@
 
 namespace nearfield::sim {
 
-inline ClusterOptions options(int nodes, int ranks_per_node, bool memory_effects,
+inline ClusterOptions options(int nodes, int ranks_per_node, bool has_memory_effects,
                               std::vector<std::string> policies = {"memory"}) {
   ClusterOptions result;
   result.nodes = nodes;
   result.ranks_per_node = ranks_per_node;
-  result.memory_effects = memory_effects;
+  result.has_memory_effects = has_memory_effects;
   result.policies = std::move(policies);
   result.memory_slowdown = {1, 2.5, 5, 7.5};
   return result;

@@ -55,8 +55,8 @@ const TimeVector& NodeMemory::now(int, int) const {
 }
 ConfigClock NodeMemory::clock(int) const { return ConfigClock(1); }
 Counts NodeMemory::counts(int) const { return models_[0]->counts(); }
-CopyState NodeMemory::copy_in(int core, int level, Address address, int) const {
-  return models_[0]->copy_in(core, level, address);
+CopyState NodeMemory::cached_copy_state(int core, int level, Address address, int) const {
+  return models_[0]->cached_copy_state(core, level, address);
 }
 
 }  // namespace nearfield::sim

@@ -404,7 +404,7 @@ void ReferenceMemory::invalidate_all() {
   for (ReferenceCache* cache : all_caches()) cache->remove_all();
 }
 
-CopyState ReferenceMemory::copy_in(int core, int level, Address address) {
+CopyState ReferenceMemory::cached_copy_state(int core, int level, Address address) {
   const Part* part = cache_on_path(core, level)->find(address);
   if (!part) return {};
   return {true, part->state.modified, part->state.shared};

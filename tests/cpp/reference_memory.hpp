@@ -62,7 +62,7 @@ class ReferenceMemory {
 
   const Counts& counts() const { return counts_; }
   void reset_counts();
-  CopyState copy_in(int core, int level, Address address);
+  CopyState cached_copy_state(int core, int level, Address address);
 
  private:
   using State = ReferenceCache::State;

@@ -27,12 +27,13 @@ void rank_of_ring(const SignalBoard& board, int rank) {
     const auto* old = arrays[(step + 1) % 2];
     auto* fresh = arrays[step % 2];
     for (int i = rank * cells; i < (rank + 1) * cells; ++i) fresh[i] = next_value(old, i);
-    for (const int other : {before, after}) board.signal_of(rank, other).ready.store(step, std::memory_order_release);
+    for (const int other : {before, after})
+      board.signal_of(rank, other).num_published_phases.store(step, std::memory_order_release);
     for (const int other : {before, after}) {
 #ifdef BROKEN
       (void)other;
 #else
-      nearfield::halo::wait_for_counter(board.signal_of(other, rank).ready, step, 10,
+      nearfield::halo::wait_for_counter(board.signal_of(other, rank).num_published_phases, step, 10,
                                         [] { std::this_thread::yield(); });
 #endif
     }

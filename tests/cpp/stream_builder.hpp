@@ -9,7 +9,7 @@
 
 #include "trace/stream/source.hpp"
 
-class StreamBuilder final : public nearfield::stream::Source {
+class StreamBuilder final : public nearfield::stream::StreamSource {
  public:
   using Reference = nearfield::stream::Reference;
   using Event = nearfield::stream::Event;
@@ -22,7 +22,7 @@ class StreamBuilder final : public nearfield::stream::Source {
   StreamBuilder(Number rank, Number ranks) {
     add(nearfield::stream::RankInfo{rank, ranks, "here", "a library"});
     nearfield::stream::Communicator all{world, 1, {}, {}, "MPI_COMM_WORLD", {}, {}};
-    for (Number r = 0; r < ranks; ++r) all.world.push_back(r);
+    for (Number r = 0; r < ranks; ++r) all.world_ranks.push_back(r);
     add(all);
     add(nearfield::stream::Layout{bytes, 1, 1, {{0, 1, 1, 1}}, "MPI_BYTE"});
     add(nearfield::stream::Object{0, "/bin/program"});
@@ -59,15 +59,17 @@ class StreamBuilder final : public nearfield::stream::Source {
   StreamBuilder& leave() { return add(nearfield::stream::Leave{10}); }
 
   StreamBuilder& send(Number request, std::int64_t to, Data data, std::int64_t tag = 0) {
-    return add(nearfield::stream::Send{request, nearfield::stream::Mode::standard, world, to, tag, data});
+    return add(nearfield::stream::Send{request, nearfield::stream::SendMode::standard, world, to, tag, data});
   }
   StreamBuilder& receive(Number request, std::int64_t from, Data data, std::int64_t tag = 0) {
     return add(nearfield::stream::Receive{request, world, from, tag, data});
   }
-  StreamBuilder& wait(std::vector<Number> requests) { return add(nearfield::stream::Completed{std::move(requests)}); }
+  StreamBuilder& wait(std::vector<Number> requests) {
+    return add(nearfield::stream::RequestsCompleted{std::move(requests)});
+  }
   StreamBuilder& end() { return add(nearfield::stream::End{}); }
 
-  std::size_t accesses(std::span<Reference> out) override {
+  std::size_t read_accesses(std::span<Reference> out) override {
     if (next_ == items_.size() || items_[next_].event) return 0;
     const auto& all = items_[next_].accesses;
     const std::size_t count = std::min(out.size(), all.size() - taken_);
@@ -76,7 +78,7 @@ class StreamBuilder final : public nearfield::stream::Source {
     if (taken_ == all.size()) ++next_, taken_ = 0;
     return count;
   }
-  const Event* event() override {
+  const Event* next_event() override {
     if (next_ == items_.size() || !items_[next_].event) return nullptr;
     return &*items_[next_++].event;
   }

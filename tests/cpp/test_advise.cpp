@@ -93,17 +93,17 @@ void sizes_of_samples_are_checked() { CHECK_THROWS(ReuseDistance(1000)); }
 
 void pages_are_sampled_when_there_are_many() {
   MessageLines few(64), all(64);
-  few.add(0, 64 * 1000 - 1);
+  few.add_lines(0, 64 * 1000 - 1);
   std::size_t known = 0;
   for (std::uint64_t page = 0; page < 1000; ++page) {
-    MessageLine* const first = few.find(64 * page);
+    MessageLine* const first = few.find_line(64 * page);
     if (!first) continue;
     ++known;
-    CHECK(few.find(64 * page + 63) == first + 63);
+    CHECK(few.find_line(64 * page + 63) == first + 63);
   }
   CHECK(known > 16 && known <= 64);
-  all.add(100, 130);
-  CHECK(all.find(100) && all.find(130) && !all.find(64 * 5));
+  all.add_lines(100, 130);
+  CHECK(all.find_line(100) && all.find_line(130) && !all.find_line(64 * 5));
 }
 
 constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 16 << 20;
@@ -111,8 +111,8 @@ constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 1
 AnalysisResult analysed(const std::function<StreamBuilder()>& make) {
   StreamBuilder second = make();
   AnalysisOptions options;
-  options.limits_bytes = {32 * kib, 256 * kib};
-  return advise::analyse(std::make_unique<StreamBuilder>(make()), second, options, {});
+  options.cache_capacities_bytes = {32 * kib, 256 * kib};
+  return advise::analyze_stream(std::make_unique<StreamBuilder>(make()), second, options, {});
 }
 
 // Writes 8 KiB, touches `lines` lines of others, sends; receives 8 KiB, touches as many, and reads all.
@@ -131,17 +131,17 @@ void distances_of_messages() {
     const AnalysisResult found = analysed([lines = lines] { return exchange(static_cast<std::uint64_t>(lines)); });
     CHECK(found.messages.size() == 2 && found.calls.size() == 2);
     for (const MessageGroup& one : found.messages) {
-      CHECK(one.messages == 1 && one.bytes == 8 * kib && one.lines == 128 && one.untouched == 0);
+      CHECK(one.messages == 1 && one.bytes == 8 * kib && one.lines == 128 && one.num_untouched_lines == 0);
       const auto index = static_cast<std::size_t>(expected);
-      CHECK(one.reach.lines[index] == 128);
+      CHECK(one.reuse_distances.lines[index] == 128);
       // Between are the lines of others, and those of the message itself but one.
       const double between = static_cast<double>(lines) + 127;
-      CHECK(std::abs(one.reach.bytes[index] / 128 / 64 - between) < 5);
+      CHECK(std::abs(one.reuse_distances.bytes[index] / 128 / 64 - between) < 5);
       CHECK(one.sites.empty() == (expected == 0));
     }
-    CHECK(found.messages[0].sends && !found.messages[1].sends);
+    CHECK(found.messages[0].is_send && !found.messages[1].is_send);
     CHECK(found.calls[0].name == "MPI_Send" && found.calls[1].frames[0].second == 0x102);
-    CHECK(found.ended_in.size() == 2 && found.ended && found.ranks == 2);
+    CHECK(found.completions.size() == 2 && found.has_end_event && found.ranks == 2);
   }
 }
 
@@ -157,7 +157,8 @@ void messages_that_nobody_reads() {
     return stream.end();
   });
   CHECK(found.messages.size() == 1);
-  CHECK(found.messages[0].bytes == 4 * kib && found.messages[0].lines == 64 && found.messages[0].untouched == 63);
+  CHECK(found.messages[0].bytes == 4 * kib && found.messages[0].lines == 64 &&
+        found.messages[0].num_untouched_lines == 63);
 }
 
 // Ten messages of 8 bytes in a row are a burst; not if the rank reads between them what it received.
@@ -209,7 +210,7 @@ void strides_of_messages() {
   const MessageGroup& messages = found.messages[0];
   CHECK(messages.piece_bytes == 8 && messages.stride_bytes == 512 && messages.address == buffer + 8 &&
         messages.lines == 16);
-  CHECK(messages.untouched == 16);
+  CHECK(messages.num_untouched_lines == 16);
 }
 
 // Of five collectives, a barrier and two exchanges synchronise, one of these with a part that has no bytes.
@@ -228,8 +229,8 @@ void collectives_that_wait_for_all() {
     call("MPI_Alltoallv", 4, {0, alltoallv, 0, 0, false, true, {eight, none}, {eight, eight}});
     return stream.end();
   });
-  CHECK(found.synchronisations.size() == 1);
-  const SynchronisingCalls& waits = found.synchronisations[0];
+  CHECK(found.synchronizations.size() == 1);
+  const SynchronizingCalls& waits = found.synchronizations[0];
   CHECK(waits.context == 1 && waits.world == (std::vector<std::uint64_t>{0, 1}));
   CHECK(waits.calls == (std::vector<std::uint64_t>{0, 3, 3}) &&
         waits.times_ns == (std::vector<std::uint64_t>{10, 10, 0}));
@@ -238,7 +239,7 @@ void collectives_that_wait_for_all() {
 void progress_may_end_it() {
   StreamBuilder second = exchange(10);
   const auto enough = [](std::uint64_t) { throw std::runtime_error("enough"); };
-  CHECK_THROWS(advise::analyse(std::make_unique<StreamBuilder>(exchange(10)), second, {}, enough));
+  CHECK_THROWS(advise::analyze_stream(std::make_unique<StreamBuilder>(exchange(10)), second, {}, enough));
 }
 
 }  // namespace

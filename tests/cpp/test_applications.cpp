@@ -17,8 +17,8 @@ using multigrid::Matrix;
 using multigrid::MultigridLevel;
 
 std::vector<MultigridLevel> problem(int ranks, int refinement) {
-  auto made = multigrid::amg_problem(ranks, refinement);
-  return multigrid::build_hierarchy(std::move(made.matrix), std::move(made.first));
+  auto made = multigrid::make_amg_problem(ranks, refinement);
+  return multigrid::build_hierarchy(std::move(made.matrix), std::move(made.first_row_by_rank));
 }
 
 double entry(const Matrix& a, int row, int column) {
@@ -32,7 +32,7 @@ double entry(const Matrix& a, int row, int column) {
 // Does the benchmark's problem have 48 unknowns per rank, in rows of 4 to 9 entries, is it symmetric, and has it a
 // boundary?
 void problem_is_the_benchmarks() {
-  const Matrix a = multigrid::amg_problem(16, 2).matrix;
+  const Matrix a = multigrid::make_amg_problem(16, 2).matrix;
   CHECK(a.rows == 16 * 48 * 8 && a.columns == a.rows);
   bool bounded = false;
   for (int i = 0; i < a.rows; ++i) {
@@ -86,10 +86,10 @@ void the_solver_converges() {
 // Does every rank receive each remote entry that it needs once, from its owner?
 void cuts_fit_together() {
   const auto levels = problem(16, 1);
-  const auto ranks = partition_by_rows(levels[0].matrix, levels[0].first, levels[0].first);
+  const auto ranks = partition_by_rows(levels[0].matrix, levels[0].first_row_by_rank, levels[0].first_row_by_rank);
   std::uint64_t sent = 0, received = 0, entries = 0;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    entries += ranks[r].own.column.size() + ranks[r].others.column.size();
+    entries += ranks[r].own_columns.column.size() + ranks[r].other_columns.column.size();
     for (const auto& one : ranks[r].sends) sent += one.count;
     for (const auto& one : ranks[r].receives) {
       received += one.count;
@@ -99,7 +99,8 @@ void cuts_fit_together() {
         found = found || (package.rank == static_cast<int>(r) && package.count == one.count);
       CHECK(found);
     }
-    for (const int place : ranks[r].others.column) CHECK(place >= 0 && place < static_cast<int>(ranks[r].received));
+    for (const int place : ranks[r].other_columns.column)
+      CHECK(place >= 0 && place < static_cast<int>(ranks[r].num_received));
   }
   CHECK(sent == received && entries == levels[0].matrix.column.size());
 }
@@ -126,7 +127,7 @@ Repetition run(const char* application, int nodes, std::uint64_t bytes) {
   options.nodes = nodes;
   Cluster cluster(zero_copy_machine(), options);
   const auto workload =
-      nearfield::find_named(all_applications(), application, "application").make(cluster.ranks(), bytes);
+      nearfield::find_named(all_applications(), application, "application").make(cluster.num_ranks(), bytes);
   return measure_workload(cluster, *workload, 1).front();
 }
 
@@ -138,8 +139,10 @@ void amg_sends_what_cycles_need() {
   Traffic expected;
   for (std::size_t l = 0; l < levels.size(); ++l) {
     const bool last = l + 1 == levels.size();
-    expected.add(levels[l].matrix, levels[l].first, levels[l].first, cycles * (last ? 1 : 3) + (l == 0 ? cycles : 0));
-    if (!last) expected.add(levels[l].interpolation, levels[l].first, levels[l + 1].first, 2 * cycles);
+    expected.add(levels[l].matrix, levels[l].first_row_by_rank, levels[l].first_row_by_rank,
+                 cycles * (last ? 1 : 3) + (l == 0 ? cycles : 0));
+    if (!last)
+      expected.add(levels[l].interpolation, levels[l].first_row_by_rank, levels[l + 1].first_row_by_rank, 2 * cycles);
   }
   const std::uint64_t sums = 2 + 3 * iterations, of_a_sum = 8 * 3;  // recursive doubling over 8 ranks
   const Repetition found = run("amg", 8, 384);

@@ -86,7 +86,7 @@ def test_a_trace_by_the_command_has_cachegrinds_misses(folder):
     with TraceSource(str(folder / "trace")) as source:
         run.run(source)
     assert run.memory.counts.levels[0].misses == expected["D1mr"] + expected["D1mw"]
-    assert (run.found.loads, run.found.instructions) == (expected["Dr"], expected["Ir"])
+    assert (run.native_accesses.loads, run.native_accesses.instructions) == (expected["Dr"], expected["Ir"])
 
 
 def test_stores_are_cachegrinds(folder):

@@ -16,47 +16,51 @@ void require(bool condition, const char* what) {
   std::exit(1);
 }
 
-SelectionEntry read(const char* text) {
-  SelectionEntry entry;
-  require(parse_selection_entry(text, std::strlen(text), entry), text);
+AlgorithmRule read(const char* text) {
+  AlgorithmRule entry;
+  require(parse_algorithm_rule(text, std::strlen(text), entry), text);
   return entry;
 }
 
 void test_ranges() {
-  const Selection selection({read("bcast@64=flat-2048+grouped8-8192+mpi"), read("allreduce@64=whole-65536+slices")},
-                            64);
+  const AlgorithmSelection selection(
+      {read("bcast@64=flat-2048+grouped8-8192+mpi"), read("allreduce@64=whole-65536+slices")}, 64);
   const auto at = [&](Operation operation, std::size_t bytes) {
     return selection.choose_algorithm(operation, bytes).algorithm;
   };
   require(at(Operation::bcast, 2048) == Algorithm::flat, "the end of the first range belongs to it");
   require(at(Operation::bcast, 2049) == Algorithm::grouped, "the second range");
-  require(selection.choose_algorithm(Operation::bcast, 8192).group == 8, "the number of ranks of a group");
+  require(selection.choose_algorithm(Operation::bcast, 8192).ranks_per_group == 8, "the number of ranks of a group");
   require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last range has no end");
   require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
   require(at(Operation::scan, 1) == Algorithm::flat, "an operation without an entry");
   require(at(Operation::barrier, 0) == Algorithm::doubling, "what is usual for many ranks");
-  require(Selection({}, 15).choose_algorithm(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
+  require(AlgorithmSelection({}, 15).choose_algorithm(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
   for (const Operation operation : {Operation::barrier, Operation::allreduce, Operation::reduce})
-    require(Selection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::doubling, "16 ranks");
+    require(AlgorithmSelection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::doubling, "16 ranks");
   for (const Operation operation : {Operation::allgather, Operation::alltoall}) {
-    require(Selection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::flat, "16 ranks, short blocks");
-    require(Selection({}, 17).choose_algorithm(operation, 8).algorithm == Algorithm::mpi, "17 ranks, short blocks");
+    require(AlgorithmSelection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::flat,
+            "16 ranks, short blocks");
+    require(AlgorithmSelection({}, 17).choose_algorithm(operation, 8).algorithm == Algorithm::mpi,
+            "17 ranks, short blocks");
   }
 }
 
 void test_number_of_ranks() {
-  const std::vector<SelectionEntry> entries{read("scan@2=mpi"), read("scan@8=flat")};
-  const auto at = [&](int ranks) { return Selection(entries, ranks).choose_algorithm(Operation::scan, 8).algorithm; };
+  const std::vector<AlgorithmRule> entries{read("scan@2=mpi"), read("scan@8=flat")};
+  const auto at = [&](int ranks) {
+    return AlgorithmSelection(entries, ranks).choose_algorithm(Operation::scan, 8).algorithm;
+  };
   require(at(2) == Algorithm::mpi && at(3) == Algorithm::mpi, "the entry with the nearest number of ranks");
   require(at(8) == Algorithm::flat && at(6) == Algorithm::flat, "the nearest one by ratio");
-  require(!Selection(entries, 17).has_ranges(Operation::scan), "no entry is within a factor of two");
-  require(Selection(entries, 16).has_ranges(Operation::scan), "an entry is within a factor of two");
+  require(!AlgorithmSelection(entries, 17).has_ranges(Operation::scan), "no entry is within a factor of two");
+  require(AlgorithmSelection(entries, 16).has_ranges(Operation::scan), "an entry is within a factor of two");
 }
 
 void test_several_nodes() {
-  const std::vector<SelectionEntry> entries{read("allreduce@8=mpi"), read("allreduce@8x4=leaders-512+lanes")};
+  const std::vector<AlgorithmRule> entries{read("allreduce@8=mpi"), read("allreduce@8x4=leaders-512+lanes")};
   const auto at = [&](int ranks, int nodes, std::size_t bytes) {
-    return Selection(entries, ranks, nodes).choose_algorithm(Operation::allreduce, bytes).algorithm;
+    return AlgorithmSelection(entries, ranks, nodes).choose_algorithm(Operation::allreduce, bytes).algorithm;
   };
   require(at(8, 4, 512) == Algorithm::leaders && at(8, 4, 513) == Algorithm::lanes, "an entry of several nodes");
   require(at(8, 8, 513) == Algorithm::lanes, "twice as many nodes");
@@ -64,7 +68,8 @@ void test_several_nodes() {
   require(at(8, 1, 8) == Algorithm::mpi, "an entry of one node is for one node");
   require(at(17, 4, 513) == Algorithm::leaders, "too many ranks: what is usual");
   for (const Operation operation : {Operation::gather, Operation::scatter, Operation::scan, Operation::reduce_scatter})
-    require(Selection({}, 2, 2).choose_algorithm(operation, 8).algorithm == Algorithm::mpi, "not done across nodes");
+    require(AlgorithmSelection({}, 2, 2).choose_algorithm(operation, 8).algorithm == Algorithm::mpi,
+            "not done across nodes");
 }
 
 void test_layout() {
@@ -106,8 +111,8 @@ void test_bad_texts() {
                            "bcast@2=leaders",
                            "bcast@2x2=lanes",
                            "after=2"}) {
-    SelectionEntry entry;
-    require(!parse_selection_entry(text, std::strlen(text), entry), text);
+    AlgorithmRule entry;
+    require(!parse_algorithm_rule(text, std::strlen(text), entry), text);
   }
 }
 

@@ -30,7 +30,7 @@ Machine zero_copy_machine() {
 double time_ns(const std::string& name, int ranks, std::uint64_t bytes, int root = 0) {
   ClusterOptions options;
   options.nodes = ranks;
-  options.memory_effects = false;
+  options.has_memory_effects = false;
   options.policies = {"memory", "payload-l3"};
   Cluster cluster(zero_copy_machine(), options);
   const auto repetitions = measure_collective(cluster, {name, bytes, root, 3});

@@ -41,10 +41,11 @@ Bytes part(const Bytes& data, std::uint64_t bytes, int block) {
 
 bool adds_up(const std::string& name) { return name == "reduce" || name == "allreduce" || name == "reduce_scatter"; }
 
-Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in);
+Bytes wanted_of_list(const std::string& name, int rank, const CollectiveCall& call, const std::vector<Bytes>& in);
 
 // Returns the result of a rank by the MPI standard; `sum` is the sum of all contributions, for reductions.
-Bytes wanted(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in, const Bytes& sum) {
+Bytes wanted(const std::string& name, int rank, const CollectiveCall& call, const std::vector<Bytes>& in,
+             const Bytes& sum) {
   if (const Bytes list = wanted_of_list(name, rank, call, in); !list.empty()) return list;
   const Bytes& from_root = in[static_cast<std::size_t>(call.root)];
   if (name == "bcast") return from_root;
@@ -63,13 +64,14 @@ bool is_at(LoopbackCommunicator& all, int rank, Address address, const Bytes& ex
 }
 
 // Checks the result, and that the contribution is unchanged.
-bool right(LoopbackCommunicator& all, const CollectiveSpec& spec, const std::vector<Call>& calls,
+bool right(LoopbackCommunicator& all, const CollectiveSpec& spec, const std::vector<CollectiveCall>& calls,
            const std::vector<Bytes>& in) {
   const Bytes sum = adds_up(spec.name) ? sum_of(in) : Bytes();
   for (int r = 0; r < all.ranks(); ++r) {
-    const Call& call = calls[static_cast<std::size_t>(r)];
-    if (!is_at(all, r, call.in, in[static_cast<std::size_t>(r)])) return false;
-    if (spec.sizes(r, all.ranks(), call).out_bytes > 0 && !is_at(all, r, call.out, wanted(spec.name, r, call, in, sum)))
+    const CollectiveCall& call = calls[static_cast<std::size_t>(r)];
+    if (!is_at(all, r, call.input, in[static_cast<std::size_t>(r)])) return false;
+    if (spec.buffer_sizes(r, all.ranks(), call).output_bytes > 0 &&
+        !is_at(all, r, call.output, wanted(spec.name, r, call, in, sum)))
       return false;
   }
   return true;
@@ -78,15 +80,15 @@ bool right(LoopbackCommunicator& all, const CollectiveSpec& spec, const std::vec
 std::string problem_of(const CollectiveSpec& spec, int ranks, std::uint64_t bytes, int root, unsigned seed,
                        CollectiveAlgorithms algorithms = CollectiveAlgorithms::mpich) {
   LoopbackCommunicator all(ranks, seed, algorithms);
-  std::vector<Call> calls;
+  std::vector<CollectiveCall> calls;
   std::vector<Bytes> in;
   for (int r = 0; r < ranks; ++r) {
-    Call call{0, 0, bytes, root};
-    const CollectiveBufferSizes sizes = spec.sizes(r, ranks, call);
-    call.in = all.allocate(r, sizes.in_bytes);
-    call.out = all.allocate(r, sizes.out_bytes);
-    in.push_back(given_by(r, sizes.in_bytes));
-    std::copy(in.back().begin(), in.back().end(), all.at(r, call.in, sizes.in_bytes));
+    CollectiveCall call{0, 0, bytes, root};
+    const CollectiveBufferSizes sizes = spec.buffer_sizes(r, ranks, call);
+    call.input = all.allocate(r, sizes.input_bytes);
+    call.output = all.allocate(r, sizes.output_bytes);
+    in.push_back(given_by(r, sizes.input_bytes));
+    std::copy(in.back().begin(), in.back().end(), all.at(r, call.input, sizes.input_bytes));
     calls.push_back(call);
   }
   try {
@@ -175,67 +177,70 @@ std::vector<std::uint64_t> uneven_offsets(int ranks, std::uint64_t bytes) {
 // Collectives with made-up counts, in the form that the code above runs.
 const CollectiveSpec list_collectives[] = {
     {"gatherv", "", "", true,
-     [](int rank, int ranks, const Call& call) {
+     [](int rank, int ranks, const CollectiveCall& call) {
        return CollectiveBufferSizes{length(rank, call.root, call.bytes),
                                     rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0};
      },
-     [](Communicator& all, Call call) -> Task<> {
-       const auto parts = parts_at(call.out, call.root, all.size(), call.bytes);
-       co_await gatherv(all, Buffer(call.in, length(all.rank(), call.root, call.bytes)), parts, call.root);
+     [](Communicator& all, CollectiveCall call) -> Task<> {
+       const auto parts = parts_at(call.output, call.root, all.size(), call.bytes);
+       co_await gatherv(all, Buffer(call.input, length(all.rank(), call.root, call.bytes)), parts, call.root);
      }},
     {"scatterv", "", "", true,
-     [](int rank, int ranks, const Call& call) {
+     [](int rank, int ranks, const CollectiveCall& call) {
        return CollectiveBufferSizes{rank == call.root ? all_bytes(rank, ranks, call.bytes) : 0,
                                     length(rank, call.root, call.bytes)};
      },
-     [](Communicator& all, Call call) -> Task<> {
-       const auto parts = parts_at(call.in, call.root, all.size(), call.bytes);
-       co_await scatterv(all, parts, Buffer(call.out, length(all.rank(), call.root, call.bytes)), call.root);
+     [](Communicator& all, CollectiveCall call) -> Task<> {
+       const auto parts = parts_at(call.input, call.root, all.size(), call.bytes);
+       co_await scatterv(all, parts, Buffer(call.output, length(all.rank(), call.root, call.bytes)), call.root);
      }},
     {"allgatherv", "", "", false,
-     [](int rank, int ranks, const Call& call) {
+     [](int rank, int ranks, const CollectiveCall& call) {
        return CollectiveBufferSizes{length(rank, 0, call.bytes), all_bytes(0, ranks, call.bytes)};
      },
-     [](Communicator& all, Call call) -> Task<> {
-       const auto parts = parts_at(call.out, 0, all.size(), call.bytes);
-       co_await allgatherv(all, Buffer(call.in, length(all.rank(), 0, call.bytes)), parts);
+     [](Communicator& all, CollectiveCall call) -> Task<> {
+       const auto parts = parts_at(call.output, 0, all.size(), call.bytes);
+       co_await allgatherv(all, Buffer(call.input, length(all.rank(), 0, call.bytes)), parts);
      }},
     {"alltoallw", "", "", false,
-     [](int rank, int ranks, const Call& call) {
+     [](int rank, int ranks, const CollectiveCall& call) {
        const std::uint64_t bytes = all_bytes(rank, ranks, call.bytes);
        return CollectiveBufferSizes{bytes, bytes};
      },
-     [](Communicator& all, Call call) -> Task<> {
-       const auto in = parts_at(call.in, all.rank(), all.size(), call.bytes);
-       const auto out = parts_at(call.out, all.rank(), all.size(), call.bytes);
+     [](Communicator& all, CollectiveCall call) -> Task<> {
+       const auto in = parts_at(call.input, all.rank(), all.size(), call.bytes);
+       const auto out = parts_at(call.output, all.rank(), all.size(), call.bytes);
        co_await alltoallw(all, in, out);
      }},
     {"alltoallw in place", "", "", false,
-     [](int rank, int ranks, const Call& call) {
+     [](int rank, int ranks, const CollectiveCall& call) {
        const std::uint64_t bytes = all_bytes(rank, ranks, call.bytes);
        return CollectiveBufferSizes{bytes, bytes};
      },
-     [](Communicator& all, Call call) -> Task<> {
-       const auto parts = parts_at(call.out, all.rank(), all.size(), call.bytes);
-       co_await all.copy(call.out, call.in, all_bytes(all.rank(), all.size(), call.bytes));
+     [](Communicator& all, CollectiveCall call) -> Task<> {
+       const auto parts = parts_at(call.output, all.rank(), all.size(), call.bytes);
+       co_await all.copy(call.output, call.input, all_bytes(all.rank(), all.size(), call.bytes));
        co_await alltoallw_in_place(all, parts);
      }},
-    {"scan", "", "", false, [](int, int, const Call& call) { return CollectiveBufferSizes{call.bytes, call.bytes}; },
-     [](Communicator& all, Call call) { return scan(all, call, false); }},
+    {"scan", "", "", false,
+     [](int, int, const CollectiveCall& call) { return CollectiveBufferSizes{call.bytes, call.bytes}; },
+     [](Communicator& all, CollectiveCall call) { return scan(all, call, false); }},
     {"exscan", "", "", false,
-     [](int rank, int, const Call& call) { return CollectiveBufferSizes{call.bytes, rank > 0 ? call.bytes : 0}; },
-     [](Communicator& all, Call call) { return scan(all, call, true); }},
+     [](int rank, int, const CollectiveCall& call) {
+       return CollectiveBufferSizes{call.bytes, rank > 0 ? call.bytes : 0};
+     },
+     [](Communicator& all, CollectiveCall call) { return scan(all, call, true); }},
     {"reduce_scatter of lists", "", "", false,
-     [](int rank, int ranks, const Call& call) {
+     [](int rank, int ranks, const CollectiveCall& call) {
        return CollectiveBufferSizes{uneven_offsets(ranks, call.bytes).back(), length(rank, 0, call.bytes)};
      },
-     [](Communicator& all, Call call) {
-       return reduce_scatter(all, call.in, call.out, uneven_offsets(all.size(), call.bytes));
+     [](Communicator& all, CollectiveCall call) {
+       return reduce_scatter(all, call.input, call.output, uneven_offsets(all.size(), call.bytes));
      }},
 };
 
 // Returns the same for these collectives; empty for all others.
-Bytes wanted_of_list(const std::string& name, int rank, const Call& call, const std::vector<Bytes>& in) {
+Bytes wanted_of_list(const std::string& name, int rank, const CollectiveCall& call, const std::vector<Bytes>& in) {
   const int ranks = static_cast<int>(in.size());
   const auto cut = [](const Bytes& data, const Buffer& where) {
     const auto begin = data.begin() + static_cast<std::ptrdiff_t>(where.address);
@@ -280,11 +285,12 @@ void mistakes_are_noticed() {
       "",
       "",
       true,
-      [](int rank, int, const Call& call) { return bcast_collective.sizes(rank, 0, call); },
-      [](Communicator& all, Call call) -> Task<> {
-        const Address begin = all.rank() == call.root ? call.in : call.out;
+      [](int rank, int, const CollectiveCall& call) { return bcast_collective.buffer_sizes(rank, 0, call); },
+      [](Communicator& all, CollectiveCall call) -> Task<> {
+        const Address begin = all.rank() == call.root ? call.input : call.output;
         if (all.rank() == 0) {
-          for (int to = 1; to < all.size() - (mistake == 1); ++to) co_await all.send_now(to, Buffer(begin, call.bytes));
+          for (int to = 1; to < all.size() - (mistake == 1); ++to)
+            co_await all.send_and_wait(to, Buffer(begin, call.bytes));
         } else {
           const std::array requests{all.receive(0, Buffer(begin + (mistake == 2), call.bytes - (mistake == 2)))};
           if (mistake == 3) co_await all.copy(begin, begin + 1, 1);

@@ -151,10 +151,10 @@ double message_ns(const Machine& machine, const Program& program) {
 Program received(Buffer (*layout)(Address), std::uint64_t room) {
   return [layout, room](Rank& rank) -> Task<> {
     const Buffer buffer = layout(rank.allocate(room));
-    rank.start();
+    rank.start_mark();
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
-    rank.stop();
+    rank.stop_mark();
   };
 }
 
@@ -211,11 +211,11 @@ void a_send_that_is_attended_ends_when_the_receiver_has_taken_the_message() {
     Cluster cluster(machine, options(1, 2, true));
     const Outcome outcome = cluster.run([](Rank& rank) -> Task<> {
       const Buffer buffer(rank.allocate(1024), 1024);
-      rank.start();
+      rank.start_mark();
       if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
       if (rank.rank() == 1) rank.compute(ps_from_ns(1e6));
       if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
-      rank.stop();
+      rank.stop_mark();
     });
     const Mark& mark = outcome.ranks[0].marks.front();
     return (mark.stop[0][0] - mark.start[0][0]) / 1e3;
@@ -258,8 +258,8 @@ void each_piece_of_a_datatype_costs_the_core() {
 void a_mark_contains_one_reading_of_the_clock() {
   Machine machine = test_machine();
   const Program nothing = [](Rank& rank) -> Task<> {
-    rank.start();
-    rank.stop();
+    rank.start_mark();
+    rank.stop_mark();
     co_return;
   };
   CHECK(is_near(message_ns(machine, nothing), 0));

@@ -24,7 +24,7 @@ AddressSpace scattered_space() {
 std::vector<Address> bytes_of(const Buffer& buffer) {
   std::vector<Address> all;
   while (all.size() < buffer.bytes()) {
-    const sim::AddressRange run = sim::run_at(buffer, all.size());
+    const sim::AddressRange run = sim::contiguous_range_at(buffer, all.size());
     for (std::uint64_t i = 0; i < run.bytes && all.size() < buffer.bytes(); ++i) all.push_back(run.address + i);
   }
   return all;
@@ -77,7 +77,7 @@ void bytes_lie_where_they_should() {
 }
 
 bool is(const Buffer& buffer, std::uint64_t count, std::uint64_t bytes, std::uint64_t stride) {
-  return !buffer.scattered && buffer.count == count && buffer.block_bytes == bytes &&
+  return !buffer.scattered_layout && buffer.count == count && buffer.block_bytes == bytes &&
          (count == 1 || buffer.stride_bytes == stride);
 }
 
@@ -96,9 +96,9 @@ void regular_data_is_recognised() {
   CHECK(is(buffer({{0, 16, 10, 80}}, 736, 1), 10, 16, 80));            // a vector
   CHECK(is(buffer({{0, 16, 10, 80}}, 800, 3), 30, 16, 80));            // three consecutive ones
   CHECK(is(buffer({{0, 8, 4, 8}}, 32, 3), 1, 96, 0));                  // a vector without gaps
-  CHECK(buffer({{0, 16, 10, 80}}, 736, 2).scattered);
-  CHECK(buffer({{0, 8, 1, 8}, {16, 8, 1, 8}}, 32, 2).scattered);
-  CHECK(buffer({{0, 8, 1, 8}}, 8, 100, region - 8).scattered);
+  CHECK(buffer({{0, 16, 10, 80}}, 736, 2).scattered_layout);
+  CHECK(buffer({{0, 8, 1, 8}, {16, 8, 1, 8}}, 32, 2).scattered_layout);
+  CHECK(buffer({{0, 8, 1, 8}}, 8, 100, region - 8).scattered_layout);
   CHECK(is(buffer({{0, 8, 1, 8}}, 8, 0), 1, 0, 0));
 }
 

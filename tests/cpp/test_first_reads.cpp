@@ -65,7 +65,7 @@ void data_lies_until_the_first_load() {
       const double first = std::min(bytes, line);
       CHECK(found.first.messages == 1 && found.first.bytes == bytes && found.first.read_bytes == first);
       CHECK(found.first.byte_time_until_read == first * found.computing);  // the load is the last access
-      CHECK(std::abs(found.first.byte_time - first * (found.first.in_mpi + found.computing)) < 1);
+      CHECK(std::abs(found.first.byte_time - first * (found.first.time_in_mpi + found.computing)) < 1);
     }
   // Another load of the line follows, and does not count; a load of the next line does.
   const auto load_first = [](auto& one) { one.access(false, received).access(false, other_data, 20000, 64); };
@@ -80,8 +80,8 @@ void data_lies_until_the_first_load() {
 void eager_data_waits_in_mpi() {
   const auto read = [](auto& one) { one.access(false, received); };
   const auto early = receive(100, read, 20000), late = receive(large, read, 20000);
-  CHECK(early.first.in_mpi > early.computing / 2);
-  CHECK(late.first.in_mpi < early.first.in_mpi / 10);
+  CHECK(early.first.time_in_mpi > early.computing / 2);
+  CHECK(late.first.time_in_mpi < early.first.time_in_mpi / 10);
 }
 
 // Does data of an eager message wait from its arrival on also if the library finds the message before its receive is
@@ -100,7 +100,7 @@ void unexpected_data_waits_in_mpi() {
   const Ps computing = found.ranks[1].computing.time[0][0];
   for (const auto& call : found.ranks[1].calls) {
     const bool is_unexpected = call.place.offset == 0x102;
-    CHECK(call.received.messages == 1 && (call.received.in_mpi > computing / 2) == is_unexpected);
+    CHECK(call.received.messages == 1 && (call.received.time_in_mpi > computing / 2) == is_unexpected);
   }
 }
 
@@ -140,7 +140,7 @@ void collectives_read_and_receive() {
     const auto allgather = [&one](std::uint64_t from, std::uint64_t to, std::uint64_t bytes, stream::Number site) {
       stream::Collective event;
       event.kind = stream::CollectiveKind::allgather;
-      event.gives = {data(bytes, from)}, event.gets = {data(bytes, to)};
+      event.send_buffers = {data(bytes, from)}, event.receive_buffers = {data(bytes, to)};
       one.enter("MPI_Allgather", site).add(event).leave();
     };
     allgather(heap, received, 64, 1);             // 128 bytes
@@ -170,7 +170,7 @@ void digits_stay() {
   const auto without = run(all, cluster(2, 2), options);
   options.first_reads = true;
   const auto with = run(all, cluster(2, 2), options);
-  for (std::size_t r = 0; r < 4; ++r) CHECK(with.cluster.ranks[r].finished == without.cluster.ranks[r].finished);
+  for (std::size_t r = 0; r < 4; ++r) CHECK(with.cluster.ranks[r].finish_time == without.cluster.ranks[r].finish_time);
 }
 
 // For random messages, reads and writes: are the same lines found as by a map of all bytes?
@@ -216,17 +216,17 @@ void random_lines_are_found() {
       const std::uint64_t bytes = 1 + below(16);
       const bool read = below(2) == 0;
       while (const auto owner = owner_in(at, bytes)) {
-        const auto found = tested.take_line(at, bytes);
+        const auto found = tested.take_unread_line(at, bytes);
         CHECK(found && found->end - found->begin == bytes_of_piece[*owner]);
         if (!found) return;
         if (read) tested.record_read(*found, step), read_bytes += bytes_of_piece[*owner];
         end_piece(*owner);
       }
-      CHECK(!tested.take_line(at, bytes));
+      CHECK(!tested.take_unread_line(at, bytes));
     }
     const ReceivedData all = tested.received_by(call);
     CHECK(all.messages == messages && all.bytes == received_bytes && all.read_bytes == read_bytes);
-    CHECK(tested.has_unread() == !owner_of_byte.empty());
+    CHECK(tested.has_unread_lines() == !owner_of_byte.empty());
   }
 }
 

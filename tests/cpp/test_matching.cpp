@@ -122,13 +122,13 @@ void polls_do_not_wait() {
   no_problem([](Rank& rank) -> Task<> {
     if (rank.rank() == 0) {
       const Request receiving = rank.receive(1, memory(rank, 8), 1);
-      co_await rank.endpoint().poll();
-      CHECK(!receiving.state->done);
+      co_await rank.endpoint().poll_packets();
+      CHECK(!receiving.state->is_done);
       for (int i = 0; i < 3; ++i) {  // a long message takes an RTS, a CTS and the data
         rank.compute(1e8);
-        co_await rank.endpoint().poll();
+        co_await rank.endpoint().poll_packets();
       }
-      CHECK(receiving.state->done);
+      CHECK(receiving.state->is_done);
       co_await rank.wait(receiving);
     } else if (rank.rank() == 1) {
       co_await rank.wait(rank.send(0, memory(rank, 8), 1));
@@ -165,7 +165,7 @@ void synchronous_sends_wait() {
     });
     const std::string name = way.network;
     const bool asks = way.nodes == 1 || (name != "buffered" && name != "zero-copy");
-    CHECK((outcome.ranks[0].finished.first() > 1e8) == asks);
+    CHECK((outcome.ranks[0].finish_time.first() > 1e8) == asks);
   }
 }
 
@@ -187,10 +187,10 @@ void nonblocking_work_progresses() {
     };
     task.work = exchange(rank, task, other);
     co_await me.begin_collective(task);
-    CHECK(!task.over);
+    CHECK(!task.is_over);
     if (rank.rank() == 0) {
       co_await rank.wait(rank.receive(1, memory(rank, 8), 1));  // which the other rank sends after its work
-      CHECK(task.over);
+      CHECK(task.is_over);
     } else {
       co_await me.wait(task);
       co_await rank.wait(rank.send(0, memory(rank, 8), 1));

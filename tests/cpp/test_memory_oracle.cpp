@@ -135,8 +135,8 @@ std::string different_copies(NodeMemory& memory, ReferenceMemory& reference, con
   std::ostringstream out;
   for_each_cache(machine, [&](int core, int level) {
     for (const Address line : lines) {
-      const std::string state = state_of(memory.copy_in(core, level, line));
-      const std::string expected = state_of(reference.copy_in(core, level, line));
+      const std::string state = state_of(memory.cached_copy_state(core, level, line));
+      const std::string expected = state_of(reference.cached_copy_state(core, level, line));
       if (state != expected)
         out << "  " << std::hex << std::showbase << line << std::dec << " at level " << level << " of core " << core
             << ": " << state << ", reference " << expected << "\n";
@@ -246,7 +246,7 @@ void report(std::uint64_t seed, const Machine& machine, const std::vector<Step>&
   std::printf("before the last step (by the reference):\n");
   for (const Address line : lines_of(steps, machine))
     for_each_cache(machine, [&](int core, int level) {
-      const CopyState copy = reference.copy_in(core, level, line);
+      const CopyState copy = reference.cached_copy_state(core, level, line);
       if (copy.present)
         std::printf("  %#llx at level %d of core %d: %s\n", static_cast<unsigned long long>(line), level, core,
                     state_of(copy));
@@ -325,8 +325,8 @@ void ends_in(const Machine& machine, const std::vector<ByHand>& accesses, int le
     memory.access(core, kind, address, 1);
     reference.access(core, kind, address, 1);
   }
-  CHECK(state_of(memory.copy_in(0, level, 0)) == state);
-  CHECK(state_of(reference.copy_in(0, level, 0)) == state);
+  CHECK(state_of(memory.cached_copy_state(0, level, 0)) == state);
+  CHECK(state_of(reference.cached_copy_state(0, level, 0)) == state);
 }
 
 Machine two_cores(Coherence coherence, const std::vector<Cache>& caches) {

@@ -67,7 +67,7 @@ void streams_end_with_their_page() {
   const Address lines = 4096 / line;
   for (Address i = 0; i < lines; ++i) memory.access(0, Access::load, i * line, word);
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // of lines 3 to 31
-  CHECK(!memory.copy_in(0, 1, 4096).present && !memory.copy_in(0, 1, 4096 + line).present);
+  CHECK(!memory.cached_copy_state(0, 1, 4096).present && !memory.cached_copy_state(0, 1, 4096 + line).present);
   memory.access(0, Access::load, 4096, word);
   CHECK(memory.counts().levels[1].prefetches == lines - 3);  // a new stream needs two lines
 }
@@ -125,8 +125,8 @@ void prefetches_are_served_by_other_cores() {
   NodeMemory memory(with_prefetcher(8));
   memory.access(1, Access::store, 3 * line, word);
   for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);
-  CHECK(memory.copy_in(0, 1, 3 * line).present && memory.copy_in(0, 1, 3 * line).shared);
-  CHECK(memory.copy_in(1, 1, 3 * line).shared && memory.counts().transfers == 1);
+  CHECK(memory.cached_copy_state(0, 1, 3 * line).present && memory.cached_copy_state(0, 1, 3 * line).shared);
+  CHECK(memory.cached_copy_state(1, 1, 3 * line).shared && memory.counts().transfers == 1);
 }
 
 // A prefetch that hits in an outer cache is a use of that cache: the line is not evicted next.
@@ -135,11 +135,11 @@ void a_prefetch_is_a_use() {
   const Address set = 3 * line,
                 distance = 32768;  // lines at this distance share a set of the last cache, which has 8 ways
   for (Address i = 0; i < 8; ++i) memory.access(0, Access::load, set + i * distance, word);
-  CHECK(!memory.copy_in(0, 1, set).present && memory.copy_in(0, 2, set).present);
+  CHECK(!memory.cached_copy_state(0, 1, set).present && memory.cached_copy_state(0, 2, set).present);
   for (Address i = 0; i < 2; ++i) memory.access(0, Access::load, i * line, word);  // the second one prefetches line 3
-  CHECK(memory.copy_in(0, 1, set).present);
+  CHECK(memory.cached_copy_state(0, 1, set).present);
   memory.access(0, Access::load, set + 8 * distance, word);
-  CHECK(memory.copy_in(0, 2, set).present && !memory.copy_in(0, 2, set + distance).present);
+  CHECK(memory.cached_copy_state(0, 2, set).present && !memory.cached_copy_state(0, 2, set + distance).present);
 }
 
 }  // namespace

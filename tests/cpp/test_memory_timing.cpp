@@ -200,13 +200,13 @@ void frames_are_a_permutation() {
     pages.page_bytes = page_bytes;
     pages.placement = PagePlacement::random;
     const PageFrames frames(pages);
-    const Address home = Address{3} << home_shift;
-    const std::uint64_t pages_per_home = (Address{1} << home_shift) / page_bytes;
+    const Address home = Address{3} << home_memory_shift;
+    const std::uint64_t pages_per_home = (Address{1} << home_memory_shift) / page_bytes;
     std::vector<bool> taken(pages_per_home);
     std::vector<int> colours(64);
     for (std::uint64_t page = 0; page < pages_per_home; ++page) {
       const Address frame = frames.physical_address(home + page * page_bytes + 5);
-      CHECK(frame >> home_shift == 3 && frame % page_bytes == 5);
+      CHECK(frame >> home_memory_shift == 3 && frame % page_bytes == 5);
       const Address number = (frame - home) / page_bytes;
       CHECK(!taken[number]);
       taken[number] = true;
@@ -289,7 +289,7 @@ void connections_of_sockets_limit_bandwidth() {
     machine.dram.shared_by = 1;
     machine.socket = {.gb_per_s = 1, .shared_by = 1, .carries = carries};
     NodeMemory memory(machine);
-    const Address begin = remote ? Address{1} << home_shift : 0;
+    const Address begin = remote ? Address{1} << home_memory_shift : 0;
     if (by_other) {
       memory.sweep(1, Access::load, begin, 64, line, word);
       memory.drain(1);
@@ -321,7 +321,7 @@ Machine machine_with_hubs() {
   return machine;
 }
 
-Address in_memory_of(Address hub) { return hub << home_shift; }
+Address in_memory_of(Address hub) { return hub << home_memory_shift; }
 
 void latency_grows_with_every_router() {
   const auto ns_of = [](Address hub) {

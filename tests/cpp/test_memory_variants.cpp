@@ -135,7 +135,8 @@ bool same_copies(const Case& it, const NodeMemory& combined, const NodeMemory& s
   for (const Address line : lines)
     for (int core = 0; core < it.machine.cores; ++core)
       for (int level = 0; level < static_cast<int>(it.machine.caches.size()); ++level) {
-        const auto a = combined.copy_in(core, level, line, variant), b = separate.copy_in(core, level, line);
+        const auto a = combined.cached_copy_state(core, level, line, variant),
+                   b = separate.cached_copy_state(core, level, line);
         if (a.present != b.present || a.modified != b.modified || a.shared != b.shared) return false;
       }
   return true;
@@ -147,7 +148,7 @@ std::size_t count_equal_steps(const Case& it, std::vector<Counts>& counts) {
   std::vector<std::unique_ptr<NodeMemory>> separate;
   for (int v = 0; v < it.variants; ++v) separate.push_back(std::make_unique<NodeMemory>(it.machine, slowdown));
   for (std::size_t i = 0; i < it.steps.size(); ++i) {
-    if (i == it.splits_at) combined.split_variants();
+    if (i == it.splits_at) combined.split_into_models();
     const ConfigClock done = act(combined, it.steps[i], it.machine, it.targets[i]);
     for (int v = 0; v < it.variants; ++v) {
       auto& single = *separate[static_cast<std::size_t>(v)];

@@ -16,7 +16,7 @@ using nearfield::Machine;
 
 // Returns whether a core's caches hold a line.
 bool holds(Cluster& cluster, int node, int core, Address address) {
-  return cluster.node(node).memory().copy_in(core, 0, address).present;
+  return cluster.node(node).memory().cached_copy_state(core, 0, address).present;
 }
 
 // Between nodes: eager leaves the data in both cores' caches; zero copy and rendezvous leave nothing, and invalidate
@@ -30,7 +30,7 @@ void who_touches_what_between_nodes() {
     cluster.run([&](Rank& rank) -> Task<> {
       const Buffer buffer(rank.allocate(1024), 1024);
       buffers[rank.rank()] = buffer.address;
-      co_await rank.prepare(buffer, rank.rank() == 1 ? BufferState::modified : BufferState::invalid);
+      co_await rank.prepare_buffer(buffer, rank.rank() == 1 ? BufferState::modified : BufferState::invalid);
       co_await rank.barrier();
       if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
       if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
@@ -51,7 +51,7 @@ void pieces_arrive_in_their_places() {
   const Outcome outcome = cluster.run([&](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(bytes), bytes);
     const Buffer last(buffer.address + bytes - 64, 64);
-    co_await rank.prepare(last, BufferState::modified);
+    co_await rank.prepare_buffer(last, BufferState::modified);
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
     if (rank.rank() == 1) {
       end = last.address;
@@ -73,8 +73,8 @@ void a_payload_takes_time() {
   cluster.run([&](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(1 << 16), 1 << 16);
     const Address first = buffer.address, last = buffer.address + buffer.bytes() - 128;
-    co_await rank.prepare(Buffer(first, 128), BufferState::modified);
-    co_await rank.prepare(Buffer(last, 128), BufferState::modified);
+    co_await rank.prepare_buffer(Buffer(first, 128), BufferState::modified);
+    co_await rank.prepare_buffer(Buffer(last, 128), BufferState::modified);
     co_await rank.barrier();
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
     if (rank.rank() == 1) {
@@ -107,7 +107,7 @@ void devices_act_during_a_loop() {
   const Outcome span = run(true), plain = run(false);
   CHECK(span.variants[0].memory.dram.reads == plain.variants[0].memory.dram.reads);
   CHECK(plain.variants[0].memory.dram.reads >= 2);
-  CHECK(span.ranks[1].finished.first() == plain.ranks[1].finished.first());
+  CHECK(span.ranks[1].finish_time.first() == plain.ranks[1].finish_time.first());
 }
 
 // Within a node: with a single copy the receiver's core has read the sender's buffer; through the ring it has not.
@@ -145,8 +145,8 @@ void cores_work_side_by_side() {
                          if (rank.rank() == 0) co_await rank.copy(a, b, 100000);
                        })
                        .ranks[0]
-                       .finished.first();
-  CHECK(outcome.ranks[2].finished.first() < 1.1 * alone);
+                       .finish_time.first();
+  CHECK(outcome.ranks[2].finish_time.first() < 1.1 * alone);
 }
 
 // Ranks that post many sends and receives in a row run ahead of the others. Does that delay no rank: does memory add
@@ -163,7 +163,7 @@ void being_ahead_delays_no_rank() {
       for (int i = 1; i < ranks; ++i) requests.push_back(rank.send((me + i) % ranks, {rank.allocate(256), 256}, 0));
       co_await rank.wait_all(requests);
     });
-    return outcome.ranks[0].finished.first();
+    return outcome.ranks[0].finish_time.first();
   };
   const double one = time(1, true) / time(1, false), two = time(2, true) / time(2, false);
   CHECK(one > 1 && two > 1 && two < 1.5 * one);
@@ -175,12 +175,12 @@ void the_ring_holds_the_sender_back() {
   constexpr std::uint64_t bytes = 100000;
   const Outcome outcome = Cluster(test_machine(), options(1, 2, true)).run([](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(bytes), bytes);
-    co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
+    co_await rank.prepare_buffer(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
     co_await rank.barrier();
-    rank.start();
+    rank.start_mark();
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 0));
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 0));
-    rank.stop();
+    rank.stop_mark();
   });
   const auto took = [&](std::size_t rank) {
     return outcome.ranks[rank].marks[0].stop.first() - outcome.ranks[rank].marks[0].start.first();
@@ -196,7 +196,7 @@ void the_ring_is_a_pipeline() {
   machine.dram.gb_per_s = 1000;  // otherwise both would wait for the shared memory
   const auto time = [&](const Program& program) {
     const Outcome outcome = Cluster(machine, options(1, 2, true)).run(program);
-    return std::max(outcome.ranks[0].finished.first(), outcome.ranks[1].finished.first());
+    return std::max(outcome.ranks[0].finish_time.first(), outcome.ranks[1].finish_time.first());
   };
   const Ps copied = time([](Rank& rank) -> Task<> {
     const Address a = rank.allocate(bytes), b = rank.allocate(bytes);

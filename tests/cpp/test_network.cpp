@@ -67,8 +67,8 @@ void routes_are_chains() {
           at = topology->link(number).to;
         }
         CHECK(chain && at == topology->router_of(b));
-        CHECK(static_cast<int>(route.size()) == topology->hops(a, b));
-        CHECK(topology->hops(a, b) == topology->hops(b, a));
+        CHECK(static_cast<int>(route.size()) == topology->num_hops(a, b));
+        CHECK(topology->num_hops(a, b) == topology->num_hops(b, a));
         CHECK(route.empty() == (topology->router_of(a) == topology->router_of(b)));
         CHECK(std::adjacent_find(route.begin(), route.end()) == route.end());
       }
@@ -99,8 +99,8 @@ void routes_are_minimal() {
           distance[i * n + j] = std::min(distance[i * n + j], distance[i * n + k] + distance[k * n + j]);
     for (int a = 0; a < c.nodes; ++a)
       for (int b = 0; b < c.nodes; ++b)
-        CHECK(topology->hops(a, b) == distance[static_cast<std::size_t>(topology->router_of(a)) * n +
-                                               static_cast<std::size_t>(topology->router_of(b))]);
+        CHECK(topology->num_hops(a, b) == distance[static_cast<std::size_t>(topology->router_of(a)) * n +
+                                                   static_cast<std::size_t>(topology->router_of(b))]);
   }
 }
 
@@ -132,14 +132,14 @@ void too_many_nodes_are_refused() {
   CHECK(names(refusal({"full", {}, 1, 0}), "nodes"));
 }
 
-Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start,
-                 const ConfigClock& feed) {
-  Passage passage = network.inject_message(from, bytes, start, feed);
-  network.route_message(from, to, bytes, passage);
-  return passage;
+MessageTimes transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start,
+                      const ConfigClock& read_time) {
+  MessageTimes message_times = network.inject_message(from, bytes, start, read_time);
+  network.route_message(from, to, bytes, message_times);
+  return message_times;
 }
-Passage transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start) {
-  return transfer(network, from, to, bytes, start, ConfigClock(start.variants()));
+MessageTimes transfer(Network& network, int from, int to, std::uint64_t bytes, const ConfigClock& start) {
+  return transfer(network, from, to, bytes, start, ConfigClock(start.num_variants()));
 }
 
 // Without contention, does a message take exactly latency + hops + bytes / bandwidth, in every configuration?
@@ -157,14 +157,14 @@ void alone_it_is_loggp() {
       ConfigClock start(2, time);
       start[1] += 17.0;
       start[0][3] += 5.0;
-      const Passage passage = transfer(network, from, to, bytes, start);
-      const int hops = network.topology().hops(from, to);
+      const MessageTimes message_times = transfer(network, from, to, bytes, start);
+      const int hops = network.topology().num_hops(from, to);
       const Ps first = 1234567.0 + std::max(0, hops - 1) * 12300.0;
       const Ps slowest =
-          std::max(Network::serialisation_time(bytes, 2.3), hops > 0 ? Network::serialisation_time(bytes, 1.7) : 0.0);
-      CHECK(passage.first == start + first);
-      CHECK(passage.last == start + first + slowest);
-      time = passage.last.first() + 2e9;  // no message is in flight, the gap is over
+          std::max(Network::serialization_time(bytes, 2.3), hops > 0 ? Network::serialization_time(bytes, 1.7) : 0.0);
+      CHECK(message_times.first_byte_arrival == start + first);
+      CHECK(message_times.last_byte_arrival == start + first + slowest);
+      time = message_times.last_byte_arrival.first() + 2e9;  // no message is in flight, the gap is over
     }
   }
 }
@@ -175,10 +175,11 @@ void one_nic_sends_at_the_gap() {
   Network network(machine, 3, 1);
   Ps start = 0, free = 0;
   for (const std::uint64_t bytes : {0u, 0u, 8u, 100000u, 1u, 5000u, 0u}) {
-    const Passage passage = transfer(network, 0, 1 + static_cast<int>(bytes % 2), bytes, ConfigClock(1, start));
+    const MessageTimes message_times =
+        transfer(network, 0, 1 + static_cast<int>(bytes % 2), bytes, ConfigClock(1, start));
     start = std::max(start, free);
-    CHECK(passage.left.first() == start + Network::serialisation_time(bytes, 2.3));
-    free = start + std::max(345600.0, Network::serialisation_time(bytes, 2.3));
+    CHECK(message_times.departure.first() == start + Network::serialization_time(bytes, 2.3));
+    free = start + std::max(345600.0, Network::serialization_time(bytes, 2.3));
     start += 1000;
   }
 }
@@ -189,24 +190,24 @@ void links_are_shared() {
   machine.nic->gb_per_s = 0;
   machine.network->gap_ns = 0;
   Network network(machine, 8, 1);
-  const Ps serial = Network::serialisation_time(17000, 1.7), latency = 1234567, hop = 12300;
-  const Passage a = transfer(network, 0, 2, 17000, ConfigClock(1, 0));  // links 0-1 and 1-2
-  const Passage b = transfer(network, 1, 2, 17000, ConfigClock(1, 0));  // link 1-2
-  const Passage c = transfer(network, 3, 4, 17000, ConfigClock(1, 0));  // another link
-  CHECK(a.last.first() == latency + hop + serial);
-  CHECK(b.first.first() == latency + hop + serial);
-  CHECK(b.last.first() == latency + hop + 2 * serial);
-  CHECK(c.last.first() == latency + serial);
+  const Ps serial = Network::serialization_time(17000, 1.7), latency = 1234567, hop = 12300;
+  const MessageTimes a = transfer(network, 0, 2, 17000, ConfigClock(1, 0));  // links 0-1 and 1-2
+  const MessageTimes b = transfer(network, 1, 2, 17000, ConfigClock(1, 0));  // link 1-2
+  const MessageTimes c = transfer(network, 3, 4, 17000, ConfigClock(1, 0));  // another link
+  CHECK(a.last_byte_arrival.first() == latency + hop + serial);
+  CHECK(b.first_byte_arrival.first() == latency + hop + serial);
+  CHECK(b.last_byte_arrival.first() == latency + hop + 2 * serial);
+  CHECK(c.last_byte_arrival.first() == latency + serial);
 }
 
 // Does memory that is slower than the network delay the message's last byte, and only that?
 void slow_reading_holds_back() {
   const Machine machine = machine_with({"full", {}, 1, 2});
   Network network(machine, 2, 1);
-  const Passage passage = transfer(network, 0, 1, 1700, ConfigClock(1, 0), ConfigClock(1, 9e6));
-  CHECK(passage.first.first() == 1234567.0);
-  CHECK(passage.last.first() == 1234567.0 + 9e6);
-  CHECK(passage.left.first() == 9e6);
+  const MessageTimes message_times = transfer(network, 0, 1, 1700, ConfigClock(1, 0), ConfigClock(1, 9e6));
+  CHECK(message_times.first_byte_arrival.first() == 1234567.0);
+  CHECK(message_times.last_byte_arrival.first() == 1234567.0 + 9e6);
+  CHECK(message_times.departure.first() == 9e6);
 }
 
 // Under any load: does no message arrive before LogGP allows, overtake another one on the same route, or end before its
@@ -216,7 +217,7 @@ void laws_under_load() {
     const Machine machine = machine_with(c);
     Network one(machine, c.nodes, 3), two(machine, c.nodes, 3);
     std::mt19937 random(7);
-    std::vector<Passage> before(static_cast<std::size_t>(c.nodes * c.nodes));
+    std::vector<MessageTimes> before(static_cast<std::size_t>(c.nodes * c.nodes));
     Ps time = 0;
     for (int i = 0; i < 3000; ++i) {
       const int from = static_cast<int>(random() % static_cast<unsigned>(c.nodes));
@@ -225,15 +226,18 @@ void laws_under_load() {
       const std::uint64_t bytes = random() % 10000;
       time += random() % 100000;
       const ConfigClock start(3, time);
-      const Passage passage = transfer(one, from, to, bytes, start);
-      const Passage again = transfer(two, from, to, bytes, start);
-      CHECK(passage.first == again.first && passage.last == again.last && passage.left == again.left);
-      const Ps min_time = time + 1234567.0 + std::max(0, one.topology().hops(from, to) - 1) * 12300.0;
-      CHECK(passage.first.first() >= min_time && min_time >= time + one.min_latency());
-      CHECK(passage.last.first() >= passage.first.first() + Network::serialisation_time(bytes, 2.3));
-      Passage& last = before[static_cast<std::size_t>(from * c.nodes + to)];
-      if (last.last.variants() > 0) CHECK(passage.first.first() >= last.last.first());
-      last = passage;
+      const MessageTimes message_times = transfer(one, from, to, bytes, start);
+      const MessageTimes again = transfer(two, from, to, bytes, start);
+      CHECK(message_times.first_byte_arrival == again.first_byte_arrival &&
+            message_times.last_byte_arrival == again.last_byte_arrival && message_times.departure == again.departure);
+      const Ps min_time = time + 1234567.0 + std::max(0, one.topology().num_hops(from, to) - 1) * 12300.0;
+      CHECK(message_times.first_byte_arrival.first() >= min_time && min_time >= time + one.min_latency());
+      CHECK(message_times.last_byte_arrival.first() >=
+            message_times.first_byte_arrival.first() + Network::serialization_time(bytes, 2.3));
+      MessageTimes& last = before[static_cast<std::size_t>(from * c.nodes + to)];
+      if (last.last_byte_arrival.num_variants() > 0)
+        CHECK(message_times.first_byte_arrival.first() >= last.last_byte_arrival.first());
+      last = message_times;
     }
   }
 }

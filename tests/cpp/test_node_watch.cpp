@@ -47,7 +47,7 @@ struct Reports {
   std::atomic<int> count{0};
   LostNode last;
 
-  NodeWatch::OnLost listener() {
+  NodeWatch::LostNodeHandler listener() {
     return [this](const LostNode& node) {
       if (count == 0) last = node;
       ++count;
@@ -218,7 +218,7 @@ void check_observer() {
   char byte;
   CHECK(read(steps[0], &byte, 1) == 1);
   const auto place = [](int rank, pid_t process, const WaitMark& mark, std::uint64_t secret) {
-    return MarkPlace{rank, process, reinterpret_cast<std::uint64_t>(&mark), secret};
+    return WaitMarkLocation{rank, process, reinterpret_cast<std::uint64_t>(&mark), secret};
   };
   const double begin_s = monotonic_s();
   WaitObserver of_own({place(3, getpid(), own, own.secret)});
@@ -272,7 +272,7 @@ void check_no_watch() {
     CHECK((std::ftell(stderr) > 0) == (std::strcmp(patience, "offf") == 0));  // only that is a mistake
   }
   std::fclose(said);
-  CHECK(!job_wait_mark.load());
+  CHECK(!watched_wait_mark.load());
   CHECK(count_entries("/proc/self/task") == threads && count_entries("/proc/self/fd") == files);
 }
 
@@ -335,7 +335,7 @@ void check_progressing_program() {
 // ---- the launcher
 
 int print_own_launcher() {
-  std::ifstream file("/proc/" + std::to_string(find_own_launcher()) + "/comm");
+  std::ifstream file("/proc/" + std::to_string(find_job_launcher()) + "/comm");
   std::string name = "none";
   std::getline(file, name);
   std::puts(name.c_str());

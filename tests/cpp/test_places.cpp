@@ -11,12 +11,12 @@ namespace {
 
 void the_commonest_place_is_usual() {
   LatencyHistogram places;
-  CHECK(places.is_usual_latency(0));  // nothing was measured
+  CHECK(places.is_dominant_latency(0));  // nothing was measured
   for (int i = 0; i < 10; ++i) places.add_visit(240 + i % 3);
-  CHECK(places.is_usual_latency(241) && !places.is_usual_latency(55));
+  CHECK(places.is_dominant_latency(241) && !places.is_dominant_latency(55));
   for (int i = 0; i < 11; ++i) places.add_visit(55 + 0.3 * i);
-  CHECK(places.is_usual_latency(57) && places.is_usual_latency(52) && !places.is_usual_latency(241));
-  CHECK(!places.is_usual_latency(std::nan("")));
+  CHECK(places.is_dominant_latency(57) && places.is_dominant_latency(52) && !places.is_dominant_latency(241));
+  CHECK(!places.is_dominant_latency(std::nan("")));
 }
 
 void a_visit_during_which_the_cores_moved_has_no_latency() {

@@ -44,7 +44,7 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
   Left left;
   const NodeMemory& memory = cluster.node(1).memory();
   for (Address at = begin / line * line; at < begin + bytes; at += line) {
-    const auto l2 = memory.copy_in(0, 1, at, 1), l3 = memory.copy_in(0, 2, at, 1);
+    const auto l2 = memory.cached_copy_state(0, 1, at, 1), l3 = memory.cached_copy_state(0, 2, at, 1);
     left.l2_lines += l2.present;
     left.l3_lines += l3.present;
     left.clean = left.clean && !l2.modified && !l3.modified;
@@ -55,10 +55,10 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
   left.l2 = counts.levels[1].injections;
   left.l3 = counts.levels[2].injections;
   left.dma_writes = counts.dram.dma_writes;
-  left.events = outcome.variants[1].nic_of_node[1].events;
+  left.events = outcome.variants[1].nic_counts_by_node[1].events;
   // The baseline, which is simulated in the same run, injects nothing.
   CHECK(outcome.variants[0].memory.levels[1].injections + outcome.variants[0].memory.levels[2].injections == 0);
-  CHECK(!cluster.node(1).memory().copy_in(0, 2, begin).present);
+  CHECK(!cluster.node(1).memory().cached_copy_state(0, 2, begin).present);
   return left;
 }
 
@@ -212,7 +212,7 @@ void polling_follows_memory(nearfield::Polling polling, int rounds, double held)
   CHECK(static_cast<double>(header[3]) > static_cast<double>(header[0]) * held);
   CHECK(outcome.variants[0].nic.events == outcome.variants[1].nic.events);
   // A poll reads an entry in a cache, or is a command whose answer the core reads from memory.
-  const auto& at = outcome.variants[0].memory_at;
+  const auto& at = outcome.variants[0].memory_counts_by_speed;
   const auto fewer_reads = at[0].dram.reads - at[3].dram.reads, fewer_polls = memory[0] - memory[3];
   CHECK(polling == nearfield::Polling::command ? fewer_reads >= fewer_polls : fewer_reads == 0);
 }

@@ -17,7 +17,7 @@ using nearfield::Machine;
 constexpr double ns = 1e3;
 
 bool everywhere(const ConfigClock& clock, double expected_ns) {
-  bool same = clock.variants() > 0;
+  bool same = clock.num_variants() > 0;
   for (const TimeVector& times : clock)
     for (int speed = 0; speed < num_memory_speeds; ++speed)
       same = same && times[speed] == std::nearbyint(expected_ns * ns);
@@ -43,17 +43,17 @@ void protocols_are_loggp() {
       machine.messaging.network = name;
       return Cluster(machine, options(nodes, 1, false, {"memory", "memory"})).run(one_message(bytes));
     };
-    CHECK(everywhere(finish("eager-rendezvous").ranks[1].finished,
+    CHECK(everywhere(finish("eager-rendezvous").ranks[1].finish_time,
                      bytes <= 2048 ? begin + way + serial + event + 7
                                    : begin + header + 7 + 11 + 30 + header + 11 + 30 + way + serial + event));
-    CHECK(everywhere(finish("buffered").ranks[1].finished, begin + way + serial + event + 7));
-    CHECK(everywhere(finish("buffered").ranks[0].finished, begin));
-    CHECK(everywhere(finish("zero-copy").ranks[1].finished, begin + way + serial + event + 7));
-    CHECK(everywhere(finish("zero-copy").ranks[0].finished, begin + serial / 2 + answer));  // the NIC has 2 GB/s
+    CHECK(everywhere(finish("buffered").ranks[1].finish_time, begin + way + serial + event + 7));
+    CHECK(everywhere(finish("buffered").ranks[0].finish_time, begin));
+    CHECK(everywhere(finish("zero-copy").ranks[1].finish_time, begin + way + serial + event + 7));
+    CHECK(everywhere(finish("zero-copy").ranks[0].finish_time, begin + serial / 2 + answer));  // the NIC has 2 GB/s
     const double registered = bytes > 0 ? 11 : 0;
-    CHECK(everywhere(finish("rendezvous").ranks[1].finished,
+    CHECK(everywhere(finish("rendezvous").ranks[1].finish_time,
                      begin + header + 7 + registered + 30 + header + registered + 30 + way + serial + event));
-    CHECK(everywhere(finish("synchronous").ranks[1].finished, begin + header + 7 + 30 + header + way + serial));
+    CHECK(everywhere(finish("synchronous").ranks[1].finish_time, begin + header + 7 + 30 + header + way + serial));
   }
 }
 
@@ -68,7 +68,7 @@ void nics_hold_messages() {
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
   };
-  CHECK(everywhere(Cluster(machine, options(2, 1, false)).run(late).ranks[1].finished, 50000 + 5 + 30 + 70 + 7));
+  CHECK(everywhere(Cluster(machine, options(2, 1, false)).run(late).ranks[1].finish_time, 50000 + 5 + 30 + 70 + 7));
   machine.network->latency_ns = 20000;
   const Program reading = [](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(500), 500);
@@ -81,7 +81,7 @@ void nics_hold_messages() {
   for (int speed = 0; speed < num_memory_speeds; ++speed) {
     ClusterOptions alone = options(2, 1, true);
     alone.memory_slowdown.fill(alone.memory_slowdown[static_cast<std::size_t>(speed)]);
-    CHECK(Cluster(machine, alone).run(reading).ranks[1].finished[0][0] == combined.ranks[1].finished[0][speed]);
+    CHECK(Cluster(machine, alone).run(reading).ranks[1].finish_time[0][0] == combined.ranks[1].finish_time[0][speed]);
   }
 }
 
@@ -92,20 +92,20 @@ void slow_memory_holds_back() {
   machine.dram.gb_per_s = 0.5;
   const Outcome outcome = Cluster(machine, options(2, 1, true)).run(one_message(12800));
   // It is read from memory while it is sent, and written while it arrives: at least 25600 ns, at most twice that.
-  CHECK(outcome.ranks[1].finished.first() > (1000 + 25600) * ns);
-  CHECK(outcome.ranks[1].finished.first() < (1000 + 2 * 25600) * ns);
+  CHECK(outcome.ranks[1].finish_time.first() > (1000 + 25600) * ns);
+  CHECK(outcome.ranks[1].finish_time.first() < (1000 + 2 * 25600) * ns);
   machine.nic->gb_per_s = machine.network->link_gb_per_s = 0;
   machine.dram.gb_per_s = 0.4;
   machine.network->latency_ns = 50000;
   Cluster cluster(machine, options(2, 1, true));
   const Outcome all_at_once = cluster.run([](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(12800), 12800);
-    co_await rank.prepare(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
+    co_await rank.prepare_buffer(buffer, rank.rank() == 0 ? BufferState::modified : BufferState::invalid);
     co_await rank.barrier();
-    rank.start();  // the sender has it in its caches, so only the receiver's memory is slow
+    rank.start_mark();  // the sender has it in its caches, so only the receiver's memory is slow
     if (rank.rank() == 0) co_await rank.wait(rank.send(1, buffer, 5));
     if (rank.rank() == 1) co_await rank.wait(rank.receive(0, buffer, 5));
-    rank.stop();
+    rank.stop_mark();
   });
   const Mark& mark = all_at_once.ranks[1].marks[0];
   CHECK(mark.stop.first() - mark.start.first() > (50000 + 12800 / 0.4) * ns);
@@ -119,7 +119,7 @@ void node_protocols_add_up() {
       machine.messaging.node = name;
       const auto outcome = Cluster(machine, options(1, 2, false)).run(one_message(bytes));
       const double call = bytes > 1024 && name[0] == 's' ? 13 : 0;
-      CHECK(everywhere(outcome.ranks[1].finished, 5 + 7 + call));  // the receive is called while the message arrives
+      CHECK(everywhere(outcome.ranks[1].finish_time, 5 + 7 + call));  // the receive is called while the message arrives
     }
 }
 
@@ -146,7 +146,7 @@ Buffer buffer_for(Rank& rank, const Sent& sent) {
 }
 
 bool none_back(const ConfigClock& before, const ConfigClock& after) {
-  for (int v = 0; v < before.variants(); ++v)
+  for (int v = 0; v < before.num_variants(); ++v)
     for (int l = 0; l < num_memory_speeds; ++l)
       if (after[v][l] < before[v][l]) return false;
   return true;
@@ -200,7 +200,7 @@ void random_traffic_arrives() {
   for (const auto& pair : pairs)
     for (const bool memory : {false, true}) {
       Machine machine = test_machine();
-      (pair.large->within_node ? machine.messaging.node : machine.messaging.network) = pair.name;
+      (pair.large->is_within_node ? machine.messaging.node : machine.messaging.network) = pair.name;
       const auto all = random_traffic(6, 250, ++seed);
       const auto cluster_options = options(3, 2, memory, {"memory", "header-payload", "ddio"});
       const Outcome one = traffic_by(machine, all, cluster_options), two = traffic_by(machine, all, cluster_options);
@@ -217,7 +217,7 @@ void random_traffic_arrives() {
         CHECK(one.variants[v].nic.empty_polls == two.variants[v].nic.empty_polls);
         CHECK(same(one.variants[v].memory, two.variants[v].memory));
       }
-      for (std::size_t r = 0; r < one.ranks.size(); ++r) CHECK(one.ranks[r].finished == two.ranks[r].finished);
+      for (std::size_t r = 0; r < one.ranks.size(); ++r) CHECK(one.ranks[r].finish_time == two.ranks[r].finish_time);
     }
 }
 
@@ -247,7 +247,7 @@ void variants_are_separate_runs() {
       for (std::size_t p = 0; p < policies.size(); ++p) {
         const Outcome alone = Cluster(machine, options(4, 1, true, {policies[p]})).run(chain(bytes));
         for (std::size_t r = 0; r < 4; ++r)
-          CHECK(alone.ranks[r].finished[0] == combined.ranks[r].finished[static_cast<int>(p)]);
+          CHECK(alone.ranks[r].finish_time[0] == combined.ranks[r].finish_time[static_cast<int>(p)]);
         CHECK(same(alone.variants[0].memory, combined.variants[p].memory));
       }
     }
@@ -335,9 +335,9 @@ void ranks_meet_at_a_barrier() {
     for (int round = 0; round < 3; ++round) {
       rank.compute((rank.rank() + round) % 8 * ns);
       co_await rank.barrier();
-      rank.start();
+      rank.start_mark();
       rank.compute(rank.rank() * ns);
-      rank.stop();
+      rank.stop_mark();
     }
   });
   for (std::size_t r = 0; r < 8; ++r) {
@@ -361,7 +361,7 @@ void a_cluster_runs_twice() {
   CHECK(warm.variants[0].memory.dram.reads == 0);
   CHECK_THROWS(cluster.run([](Rank& rank) -> Task<> { co_await rank.wait(rank.receive(0, {}, 0)); }));
   CHECK_THROWS(cluster.run(program));  // an aborted run is not resumed
-  CHECK(warm.ranks[0].finished.first() > cold.ranks[0].finished.first());
+  CHECK(warm.ranks[0].finish_time.first() > cold.ranks[0].finish_time.first());
 }
 
 }  // namespace

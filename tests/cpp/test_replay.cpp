@@ -25,7 +25,7 @@ void accesses_are_the_programs() {
     co_await rank.sweep(Access::load, buffer, 3000, 8, 8);
   });
   CHECK(replayed.ranks[0].accesses == 8000);
-  CHECK(replayed.cluster.ranks[0].finished == written.ranks[0].finished);
+  CHECK(replayed.cluster.ranks[0].finish_time == written.ranks[0].finish_time);
   for (std::size_t level = 0; level < 3; ++level) {
     const auto &mine = replayed.cluster.variants[0].memory.levels[level],
                &theirs = written.variants[0].memory.levels[level];
@@ -135,11 +135,11 @@ void times_add_up() {
       const auto& rank = replayed.ranks[r];
       ConfigClock sum = rank.computing.time;
       for (const auto& call : rank.calls) sum += call.spent.time;
-      CHECK(sum == replayed.cluster.ranks[r].finished);
+      CHECK(sum == replayed.cluster.ranks[r].finish_time);
       CHECK(rank.calls.size() == 3);
       CHECK(rank.calls[0].name == "MPI_Irecv" && rank.calls[2].name == "MPI_Waitall");
       CHECK(rank.calls[2].place.object == "/bin/program" && rank.calls[2].place.offset == 0x103);
-      CHECK(rank.calls[2].spent.times == 2);
+      CHECK(rank.calls[2].spent.num_intervals == 2);
       CHECK(rank.calls[0].spent.time.first() == 2 * 5e3);  // receive_ns
     }
   }
@@ -148,7 +148,7 @@ void times_add_up() {
 // Without memory effects, does a message take the sum of the library's steps?
 void messages_take_their_time() {
   ClusterOptions options = cluster(2, 1);
-  options.memory_effects = false;
+  options.has_memory_effects = false;
   Streams all = streams(2);
   all[0].enter("MPI_Send").send(1, 1, data(100)).wait({1}).leave().end();
   all[1].enter("MPI_Recv").receive(1, 0, data(100)).wait({1}).leave().end();
@@ -169,13 +169,14 @@ void independent_runs_equal_single_runs() {
   const auto independent = replay::run_independently({"memory", "header-payload"}, {1, 5}, run_one);
   const auto alone = run_one("header-payload", 5);
   for (std::size_t r = 0; r < 4; ++r) {
-    CHECK(independent.cluster.ranks[r].finished[1][1] == alone.cluster.ranks[r].finished[0][0]);
-    CHECK(independent.cluster.ranks[r].finished[1][3] == independent.cluster.ranks[r].finished[1][1]);
+    CHECK(independent.cluster.ranks[r].finish_time[1][1] == alone.cluster.ranks[r].finish_time[0][0]);
+    CHECK(independent.cluster.ranks[r].finish_time[1][3] == independent.cluster.ranks[r].finish_time[1][1]);
     CHECK(independent.ranks[r].calls[2].spent.time[1][1] == alone.ranks[r].calls[2].spent.time[0][0]);
     CHECK(independent.ranks[r].computing.time[1][1] == alone.ranks[r].computing.time[0][0]);
   }
   CHECK(independent.cluster.variants.size() == 2 && independent.cluster.variants[1].policy == "header-payload");
-  CHECK(independent.cluster.variants[1].memory_at[1].dram.reads == alone.cluster.variants[0].memory.dram.reads);
+  CHECK(independent.cluster.variants[1].memory_counts_by_speed[1].dram.reads ==
+        alone.cluster.variants[0].memory.dram.reads);
 }
 
 // Is a message found that arrives while the rank that probes for it synchronises with the engine?
@@ -189,17 +190,17 @@ void probes_find_concurrent_messages() {
     all[0].receive(1, 1, data(8), 5).wait({1}).end();
     all[1].access(false, heap, 1000).send(1, 0, data(8), 5).wait({1}).end();
     const auto replayed = run(all, cluster(2, 1), {}, {}, machine);
-    CHECK(replayed.ranks[0].calls[0].spent.times == 1);
+    CHECK(replayed.ranks[0].calls[0].spent.num_intervals == 1);
   }
 }
 
 // Do buffered and freed sends arrive, and does a synchronous one wait?
 void other_sends() {
-  using stream::Mode;
+  using stream::SendMode;
   Streams all = streams(2);
-  all[0].add(stream::Send{1, Mode::buffered, 0, 1, 0, data(large)}).wait({1});
-  all[0].add(stream::Send{1, Mode::standard, 0, 1, 0, data(large)}).add(stream::Forget{1});
-  all[0].enter("MPI_Ssend").add(stream::Send{1, Mode::synchronous, 0, 1, 1, data(8)}).wait({1}).leave();
+  all[0].add(stream::Send{1, SendMode::buffered, 0, 1, 0, data(large)}).wait({1});
+  all[0].add(stream::Send{1, SendMode::standard, 0, 1, 0, data(large)}).add(stream::RequestFreed{1});
+  all[0].enter("MPI_Ssend").add(stream::Send{1, SendMode::synchronous, 0, 1, 1, data(8)}).wait({1}).leave();
   all[0].send(1, stream::proc_null, data(8)).wait({1}).end();
   all[1].access(false, heap, 50000).receive(1, 0, data(8), 1).wait({1}).receive(1, 0, data(large)).wait({1});
   all[1].receive(1, 0, data(large)).wait({1}).end();
@@ -216,7 +217,7 @@ stream::Collective collective(Kind kind, std::uint64_t me, std::uint64_t ranks, 
   stream::Collective event;
   event.kind = kind;
   event.root = 1;
-  event.in_place = in_place;
+  event.is_in_place = in_place;
   const auto list = [&](std::uint64_t at) {
     std::vector<stream::Data> parts;
     for (std::uint64_t i = 0; i < ranks; ++i) parts.push_back({at + i * 4096, 800, 0});
@@ -233,12 +234,12 @@ stream::Collective collective(Kind kind, std::uint64_t me, std::uint64_t ranks, 
                          kind == Kind::allgatherv || kind == Kind::neighbor_allgatherv ||
                          kind == Kind::neighbor_alltoallv || kind == Kind::neighbor_alltoallw;
   if (kind == Kind::barrier) return event;
-  if (kind == Kind::bcast) return (root ? event.gives : event.gets) = in, event;
-  event.in_place = in_place && (root || !(rooted || scatters));
-  if (!(event.in_place && !scatters) && (root || !scatters)) event.gives = gives_list ? list(heap) : in;
-  if (!(event.in_place && scatters) && (root || !rooted)) {
+  if (kind == Kind::bcast) return (root ? event.send_buffers : event.receive_buffers) = in, event;
+  event.is_in_place = in_place && (root || !(rooted || scatters));
+  if (!(event.is_in_place && !scatters) && (root || !scatters)) event.send_buffers = gives_list ? list(heap) : in;
+  if (!(event.is_in_place && scatters) && (root || !rooted)) {
     const bool listed = gets_list || (kind == Kind::reduce_scatter && in_place);
-    event.gets = listed ? list(heap + 100000) : out;
+    event.receive_buffers = listed ? list(heap + 100000) : out;
   }
   return event;
 }
@@ -268,9 +269,9 @@ void collectives_are_done() {
             stream::Collective event = collective(kind, me, ranks, in_place);
             event.communicator = 4;
             event.request = request;
-            for (auto* parts : {&event.gives, &event.gets})
+            for (auto* parts : {&event.send_buffers, &event.receive_buffers})
               for (auto& part : *parts) part.layout = layout, part.count = layout ? 100 : 800;
-            one.receive(2, stream::any, data(8), stream::any).add(event);
+            one.receive(2, stream::any_source_or_tag, data(8), stream::any_source_or_tag).add(event);
             if (request > 0) event.request = 4;
             one.add(event);
             if (request > 0) one.wait({4, 1});
@@ -312,7 +313,7 @@ void timelines_sum_up() {
     const auto& call = rank.calls[0];
     Ps sum = 0;
     for (const Ps part : call.timeline) {
-      CHECK(part >= 0 && part <= replayed.part_ps * 1.000001);
+      CHECK(part >= 0 && part <= replayed.bin_ps * 1.000001);
       sum += part;
     }
     CHECK(std::abs(sum / call.spent.time.first() - 1) < 1e-9);
@@ -354,7 +355,7 @@ void problems_are_named() {
     Streams all = streams(2);
     const std::string problem = what;
     if (problem == "refused") all[0].add(stream::Text{1, "MPI_Put"}).add(stream::Unsupported{1});
-    if (problem == "communicator") all[0].add(stream::Send{1, stream::Mode::standard, 5, 1, 0, data(8)});
+    if (problem == "communicator") all[0].add(stream::Send{1, stream::SendMode::standard, 5, 1, 0, data(8)});
     if (problem == "datatype") all[0].send(1, 1, {heap, 1, 8});
     if (problem == "peer") all[0].send(1, 7, data(8));
     if (problem == "long") all[0].send(1, 1, data(16)).wait({1});

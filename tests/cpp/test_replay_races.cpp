@@ -1,4 +1,5 @@
-// Does the replay of an observed program impose the outcomes that MPI leaves to timing, and count those that may differ?
+// Does the replay of an observed program impose the outcomes that MPI leaves to timing, and count those that may
+// differ?
 #include <memory>
 #include <string>
 
@@ -15,10 +16,12 @@ using namespace nearfield::sim;
 void recorded_matches_are_replayed() {
   Streams all = streams(3);
   all[0].access(false, heap, 5000);
-  all[0].receive(1, stream::any, data(large), stream::any).receive(2, stream::any, data(8), 4);
+  all[0]
+      .receive(1, stream::any_source_or_tag, data(large), stream::any_source_or_tag)
+      .receive(2, stream::any_source_or_tag, data(8), 4);
   all[0].access(false, heap, 5000);
   all[0].add(stream::Outcome{1, 2, 7, large}).wait({1}).add(stream::Outcome{2, 1, 4, 8}).wait({2});
-  all[0].receive(1, stream::any, data(8)).end();  // that never matched
+  all[0].receive(1, stream::any_source_or_tag, data(8)).end();  // that never matched
   all[1].send(1, 0, data(8), 4).wait({1}).end();
   all[2].access(false, heap, 20000).send(1, 0, data(large), 7).wait({1}).end();
   for (const auto& options : {cluster(3, 1), cluster(1, 3)}) {
@@ -34,14 +37,14 @@ void recorded_tests_are_replayed() {
   Streams all = streams(2);
   all[0].receive(1, 1, data(large)).receive(2, 1, data(8), 5);
   for (int i = 0; i < 3; ++i)
-    all[0].enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave().access(false, heap, i == 1 ? 100 : 1);
-  all[0].enter("MPI_Testany").add(stream::Tested{{1, 2}, {2}, false}).leave();
+    all[0].enter("MPI_Test").add(stream::RequestsTested{{1}, {}, false}).leave().access(false, heap, i == 1 ? 100 : 1);
+  all[0].enter("MPI_Testany").add(stream::RequestsTested{{1, 2}, {2}, false}).leave();
   all[0].enter("MPI_Iprobe").add(stream::Probe{0, 1, 9, false, false}).leave();
   all[0]
       .enter("MPI_Probe")
       .add(stream::Outcome{0, 1, 9, 16})
-      .add(stream::Probe{0, stream::any, stream::any, true, true});
-  all[0].leave().receive(3, 1, data(16), 9).add(stream::Tested{{1, 3}, {3}, true}).wait({1}).end();
+      .add(stream::Probe{0, stream::any_source_or_tag, stream::any_source_or_tag, true, true});
+  all[0].leave().receive(3, 1, data(16), 9).add(stream::RequestsTested{{1, 3}, {3}, true}).wait({1}).end();
   all[1].access(false, heap, 10000).send(1, 0, data(8), 5).access(false, heap, 10000).send(2, 0, data(16), 9);
   all[1].send(3, 0, data(large)).wait({1, 2, 3}).end();
   for (const auto& options : {cluster(2, 1), cluster(1, 2)}) {
@@ -82,38 +85,46 @@ void races_of_other_configurations_are_counted() {
   const auto posted = [](StreamBuilder& me) -> StreamBuilder& {
     return me.receive(1, 1, data(8), 4).receive(2, 2, data(8, heap + 8), 4);
   };
-  depends([&](auto& me) { posted(me).enter("MPI_Waitany").add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2}); });
-  depends([&](auto& me) { posted(me).enter("MPI_Waitsome").add(stream::Tested{{1, 2}, {1}, true}).leave().wait({2}); });
   depends([&](auto& me) {
-    me.receive(1, stream::any, data(8), 4).add(stream::Outcome{1, 1, 4, 8}).wait({1});
+    posted(me).enter("MPI_Waitany").add(stream::RequestsTested{{1, 2}, {1}, true}).leave().wait({2});
+  });
+  depends([&](auto& me) {
+    posted(me).enter("MPI_Waitsome").add(stream::RequestsTested{{1, 2}, {1}, true}).leave().wait({2});
+  });
+  depends([&](auto& me) {
+    me.receive(1, stream::any_source_or_tag, data(8), 4).add(stream::Outcome{1, 1, 4, 8}).wait({1});
     me.receive(1, 2, data(8), 4).wait({1});
   });
   depends([&](auto& me) {
-    me.add(stream::Outcome{0, 1, 4, 8}).add(stream::Probe{0, stream::any, 4, true, true});
+    me.add(stream::Outcome{0, 1, 4, 8}).add(stream::Probe{0, stream::any_source_or_tag, 4, true, true});
     me.receive(1, 1, data(8), 4).wait({1}).receive(1, 2, data(8), 4).wait({1});
   });
   // Requests that are complete when the program tests may be returned in any order, and a polling loop is a wait.
   const RaceStatistics late = races_of([&](auto& me) {
-    posted(me).access(false, heap, 20000, 4096).enter("MPI_Waitany").add(stream::Tested{{1, 2}, {2}, true}).leave();
+    posted(me)
+        .access(false, heap, 20000, 4096)
+        .enter("MPI_Waitany")
+        .add(stream::RequestsTested{{1, 2}, {2}, true})
+        .leave();
     me.wait({1});
   });
   CHECK(late.outcomes == 1 && late.divergent[0][0] == 0 && late.divergent[0][3] == 0);
   const RaceStatistics polling = races_of([&](auto& me) {
     me.receive(1, 1, data(8), 4);
-    for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave();
-    me.enter("MPI_Test").add(stream::Tested{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
+    for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::RequestsTested{{1}, {}, false}).leave();
+    me.enter("MPI_Test").add(stream::RequestsTested{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
   });
   CHECK(polling.outcomes == 0 && polling.divergent[0][3] == 0);
   // With slow memory the misses of rank 1 delay the poll, and rank 2's message arrives long before.
   const RaceStatistics looking = races_of([&](auto& me) {
     me.receive(1, 2, data(8), 4).access(false, heap, 300, 4096);
-    me.enter("MPI_Test").add(stream::Tested{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
+    me.enter("MPI_Test").add(stream::RequestsTested{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
     me.receive(1, 1, data(8), 4).wait({1});
   });
   CHECK(looking.outcomes == 1 && looking.divergent[0][0] == 0 && looking.divergent[0][3] == 1);
 }
 
-stream::Query question(stream::Question which, std::vector<stream::Number> at, std::int64_t peer = 0) {
+stream::Query question(stream::QueryKind which, std::vector<stream::Number> at, std::int64_t peer = 0) {
   return {which, std::move(at), false, StreamBuilder::world, peer, 0};
 }
 
@@ -124,9 +135,9 @@ Streams polling(std::int64_t got) {
   for (auto& one : all) std::get<stream::RankInfo>(*one.first()).is_live = true;
   all[0].enter("MPI_Iprobe");
   for (int i = 0; i < 2; ++i) {
-    all[0].add(question(stream::Question::message, {}, stream::any));
+    all[0].add(question(stream::QueryKind::probed_message, {}, stream::any_source_or_tag));
     if (i == 1) all[0].add(stream::Outcome{0, got, 0, 8});
-    all[0].add(stream::Probe{StreamBuilder::world, stream::any, 0, false, i == 1});
+    all[0].add(stream::Probe{StreamBuilder::world, stream::any_source_or_tag, 0, false, i == 1});
   }
   for (const std::int64_t from : {got, 3 - got}) all[0].receive(1, from, data(8)).wait({1});
   all[0].leave().end();
@@ -149,7 +160,7 @@ void queries_are_answered() {
       replies.emplace_back(words.begin(), words.end());
     };
     const auto replayed = replay::run_replay(test_machine(), cluster(3, 1), sources, {});
-    const auto message = static_cast<std::int64_t>(stream::ReplyKind::message);
+    const auto message = static_cast<std::int64_t>(stream::ReplyKind::probed_message);
     CHECK((replies == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
     const auto& races = replayed.ranks[0].timing_sensitivity.races;
     CHECK((races.divergent[0][0] > 0) == (got == 1));
@@ -161,14 +172,16 @@ void a_failed_poll_ends() {
   Streams all = streams(2);
   for (auto& one : all) std::get<stream::RankInfo>(*one.first()).is_live = true;
   for (int i = 0; i < 3; ++i)
-    all[0].add(question(stream::Question::message, {}, 1)).add(stream::Probe{StreamBuilder::world, 1, 0, false, false});
+    all[0]
+        .add(question(stream::QueryKind::probed_message, {}, 1))
+        .add(stream::Probe{StreamBuilder::world, 1, 0, false, false});
   all[0].send(1, 1, data(8)).wait({1}).end();
   all[1].receive(1, 0, data(8)).wait({1}).end();
   CHECK(run(all, cluster(2, 1)).ranks[0].timing_sensitivity.failed_polls == 3);
   Streams endless = streams(2);
   for (int i = 0; i < 2000; ++i)
     endless[0]
-        .add(question(stream::Question::message, {}, 1))
+        .add(question(stream::QueryKind::probed_message, {}, 1))
         .add(stream::Probe{StreamBuilder::world, 1, 0, false, false});
   endless[0].end();
   endless[1].receive(1, 0, data(8)).wait({1}).end();

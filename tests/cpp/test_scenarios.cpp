@@ -142,7 +142,7 @@ void pages_fault_once_and_miss_small_tlbs() {
   CHECK(huge.at("huge_bytes") == 16 * 4096 && base.at("huge_bytes") == 0);
   // Memory latency overlaps: 100 ns less 8 accesses are hidden behind each of the 15 further loads.
   CHECK(base.at("first_touch") - huge.at("first_touch") == 15 * (1010 - (100 - 8)));
-  CHECK(!find_scenario("pages").unable(small_machine(), within).empty());
+  CHECK(!find_scenario("pages").unsupported_reason(small_machine(), within).empty());
 }
 
 // Doubles at a stride of one line miss each; contiguous ones share a miss among eight.
@@ -170,7 +170,7 @@ void load_is_felt_where_links_are_shared() {
   CHECK(with("full", {}, 0) == with("full", {}, 65536));
   CHECK(with("torus", {6}, 0) < with("torus", {6}, 65536));
   CHECK(with("torus", {6}, 65536) == with("torus", {6}, 65536));
-  CHECK(!find_scenario("load").unable(small_machine(), between).empty());
+  CHECK(!find_scenario("load").unsupported_reason(small_machine(), between).empty());
 }
 
 // The order of a stencil's updates changes neither the accesses nor, while all data fits into the cache, the misses.
@@ -236,7 +236,7 @@ void collectives_of_two_are_messages() {
   }
   Machine alone = machine;
   alone.cores = alone.max_nodes = 1;
-  CHECK(!find_scenario("collective").unable(alone, within).empty());
+  CHECK(!find_scenario("collective").unsupported_reason(alone, within).empty());
 }
 
 // Does every scenario give a time for every requested policy and memory speed, and is slower memory never faster?
@@ -245,16 +245,16 @@ void scenarios_have_axes() {
   machine.cores = 4;
   machine.max_nodes = 8;
   for (const auto* spec : all_scenarios()) {
-    if (!spec->unable(machine, between).empty()) continue;
+    if (!spec->unsupported_reason(machine, between).empty()) continue;
     const auto cases = spec->cases(machine, between, {{"quick", {4096}, llc_bytes(machine)}, {}});
     CHECK(!cases.empty());
     if (cases.empty()) continue;
     const Parameters& parameters = cases.front();
-    SimulationAxes axes;
-    axes.memory_slowdown = {1, 3};
-    if (spec->policies > 1) axes.policies = {"memory", "ddio"};
+    SimulationSettings settings;
+    settings.memory_slowdown = {1, 3};
+    if (spec->num_policies > 1) settings.policies = {"memory", "ddio"};
     std::map<std::string, std::map<int, double>> times;  // by policy and metric, for each speed
-    for (const auto& result : spec->run({machine, between, parameters, axes}))
+    for (const auto& result : spec->run({machine, between, parameters, settings}))
       if (result.unit == "ns")
         times[std::to_string(result.variant) + result.metric + result.side][result.speed] = *result.value;
     CHECK(!times.empty());
@@ -263,10 +263,10 @@ void scenarios_have_axes() {
       CHECK(by_speed.size() == 2 && by_speed.at(0) <= by_speed.at(1));
       second_policy = second_policy || of.starts_with('1');
     }
-    CHECK(second_policy == (spec->policies > 1));
+    CHECK(second_policy == (spec->num_policies > 1));
   }
   const Parameters parameters{{"size_bytes", 8}, {"state", "invalid"}};
-  SimulationAxes too_many;
+  SimulationSettings too_many;
   too_many.memory_slowdown = {1, 2, 3, 4, 5};
   CHECK_THROWS(find_scenario("pingpong").run({machine, between, parameters, too_many}));
 }
@@ -277,7 +277,7 @@ void scenarios_repeat_and_refuse() {
   for (const auto* spec : all_scenarios())
     for (const auto& parameters :
          spec->cases(machine, within, CaseSelection{{"quick", {4096}, llc_bytes(machine)}, {}})) {
-      if (!spec->unable(machine, within).empty()) continue;
+      if (!spec->unsupported_reason(machine, within).empty()) continue;
       CHECK(run(spec->info.name.c_str(), machine, within, parameters) ==
             run(spec->info.name.c_str(), machine, within, parameters));
     }

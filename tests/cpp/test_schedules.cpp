@@ -110,7 +110,8 @@ void work_and_waits_give_the_times() {
             same = same && times.time_of(rank, step) == steps[step].end;
             waited = waited || (steps[step].kind == Kind::wait && steps[step + 1].begin > steps[step].end);
           }
-          same = same && steps.back().kind == Kind::end && steps.back().end == outcome.ranks[rank].finished[policy][0];
+          same =
+              same && steps.back().kind == Kind::end && steps.back().end == outcome.ranks[rank].finish_time[policy][0];
         }
         if (!same) std::printf("%s, program %d\n", protocols.name.c_str(), i);
         CHECK(same && waited);

@@ -214,7 +214,8 @@ void steps_of_a_recorded_curve() {
     times.push_back(time);
   }
   const auto steps = find_steps(sizes, times, 1.25);
-  const auto eager = std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return sizes[s.index] == 4016; });
+  const auto eager =
+      std::find_if(steps.begin(), steps.end(), [&](const CurveStep& s) { return sizes[s.index] == 4016; });
   CHECK(eager != steps.end());
   CHECK(eager == steps.end() || eager->factor > 1.5);
 }

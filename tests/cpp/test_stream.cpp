@@ -48,35 +48,35 @@ class Recording {
     const auto place = [](std::uint64_t code, std::uint64_t& offset) { return offset = code, code >> 32; };
     const auto depends = [](std::uint64_t code, std::uint64_t producer) { dependences.emplace_back(code, producer); };
     dependences.clear();
-    encoder_.begin({memory, place, depends, observe::platform::write_chunk});
+    encoder_.start({memory, place, depends, observe::platform::write_chunk});
   }
   void load(std::uint64_t code, std::uint64_t address, std::uint64_t value) {
-    encoder_.load({code, load8}, address, value);
+    encoder_.encode_load({code, load8}, address, value);
     all.push_back({address, 8, load8, code, ""});
   }
   void access(std::uint64_t code, SiteKind kind, std::uint64_t address) {
-    encoder_.access({code, kind}, address);
+    encoder_.encode_access({code, kind}, address);
     all.push_back({address, access_bytes_of(kind), kind, code, ""});
   }
   void range(std::uint64_t code, SiteKind kind, std::uint64_t address, std::uint64_t bytes) {
-    encoder_.range({code, kind}, address, bytes);
+    encoder_.encode_range({code, kind}, address, bytes);
     all.push_back({address, bytes, kind, code, ""});
   }
   void text(const std::string& is) {
     const auto& bytes = writer_.serialize(Text{all.size(), is});
-    encoder_.event(bytes.data(), bytes.size());
+    encoder_.encode_event(bytes.data(), bytes.size());
     all.push_back({all.size(), 0, load1, 0, is});
   }
   void event(const Dependence& event) {
     const auto& bytes = writer_.serialize(event);
-    encoder_.event(bytes.data(), bytes.size());
+    encoder_.encode_event(bytes.data(), bytes.size());
   }
   void finish_chunk() { encoder_.finish_chunk(); }
   void close() {
     encoder_.finish_chunk();
-    observe::name_stream_file(0, 1);
+    observe::assign_rank_to_stream(0, 1);
     observe::close_stream_file();
-    CHECK(encoder_.accesses() ==
+    CHECK(encoder_.num_accesses() ==
           static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), [](auto& h) { return h.bytes > 0; })));
   }
 
@@ -89,22 +89,22 @@ class Recording {
 
 std::vector<Happened> read_back(const std::string& path) {
   std::vector<Happened> all;
-  Reader reader(path);
+  StreamReader reader(path);
   std::array<Reference, 100> batch;
   while (true) {
-    while (const auto count = reader.accesses(batch))
+    while (const auto count = reader.read_accesses(batch))
       for (const auto& r : std::span(batch).first(count)) {
         const Site& site = reader.sites()[r.site];
-        CHECK(site.object == site.offset >> 32 && is_store(site.kind) == r.store);
+        CHECK(site.object == site.offset >> 32 && is_store(site.kind) == r.is_store);
         if (!all.empty() && r.bytes > 0 && all.back().code == site.offset && is_range(site.kind) &&
             all.back().bytes % (1 << 30) == 0 && all.back().address + all.back().bytes == r.address)
           all.back().bytes += r.bytes;  // a part of a range of more than 1 GiB
         else
           all.push_back({r.address, r.bytes, static_cast<SiteKind>(site.kind), site.offset, ""});
       }
-    const Event* const event = reader.event();
+    const Event* const event = reader.next_event();
     if (!event) return all;
-    all.push_back({std::get<Text>(*event).text, 0, load1, 0, std::get<Text>(*event).is});
+    all.push_back({std::get<Text>(*event).text, 0, load1, 0, std::get<Text>(*event).content});
   }
 }
 
@@ -203,10 +203,10 @@ void broken_streams_are_refused() {
     accepted += !is_refused(path) && (at < 12 || at >= 16);  // zeros of the header, which mean nothing yet
   }
   CHECK(accepted == 0);
-  CHECK_THROWS(Reader(folder.path + "/none.nfs"));
+  CHECK_THROWS(StreamReader(folder.path + "/none.nfs"));
   const std::string pipe = folder.path + "/pipe.nfs";
   CHECK(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THROWS(Reader(pipe));  // at once: nobody writes to it
+  CHECK_THROWS(StreamReader(pipe));  // at once: nobody writes to it
 }
 
 }  // namespace
@@ -283,8 +283,8 @@ void chance_is_no_dependence() {
         }).empty());
 }
 
-// Have loads the roles that follow from the dependences, from the event on and in later chunks: two loads that depend on
-// each other, an index and its element, and an element of an element?
+// Have loads the roles that follow from the dependences, from the event on and in later chunks: two loads that depend
+// on each other, an index and its element, and an element of an element?
 void roles_follow_from_dependences() {
   const Folder folder;
   Recording recording(folder.path);
@@ -301,13 +301,13 @@ void roles_follow_from_dependences() {
   recording.access(4, store8, heap);
   recording.close();
   using enum LoadRole;
-  Reader reader(folder.path + "/rank-0.nfs");
+  StreamReader reader(folder.path + "/rank-0.nfs");
   std::array<Reference, 100> batch;
   std::vector<LoadRole> roles;
   do
-    while (const auto count = reader.accesses(batch))
+    while (const auto count = reader.read_accesses(batch))
       for (const Reference& access : std::span(batch).first(count)) roles.push_back(access.role);
-  while (reader.event());
+  while (reader.next_event());
   const std::vector<LoadRole> later{chain, chain, gather, gather, gather};
   std::vector<LoadRole> expected(5, independent);
   expected.push_back(index);

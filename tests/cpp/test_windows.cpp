@@ -29,7 +29,7 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
   options.ranks_per_node = ranks_per_node;
   options.policies = {"memory", "header-payload"};
   options.memory_slowdown = {1, 2.5, 5, 7.5};
-  options.count_sides = true;
+  options.needs_core_counters = true;
   options.threads = threads;
   options.min_parallel_window_us = 0;
   return options;
@@ -38,7 +38,8 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
 // Runs the streams; each shard reads those of its own ranks only.
 replay::ReplayResult run(const Machine& machine, const ClusterOptions& options, Streams all) {
   std::vector<replay::RankStream> sources;
-  const NodeRange local_nodes = options.shards ? options.shards->part_of(options.nodes) : NodeRange{0, options.nodes};
+  const NodeRange local_nodes =
+      options.shards ? options.shards->nodes_of_this_shard(options.nodes) : NodeRange{0, options.nodes};
   for (auto& one : all)
     if (local_nodes.contains(static_cast<int>(sources.size()) / options.ranks_per_node))
       sources.push_back({&one, [again = one] { return std::make_unique<StreamBuilder>(again); }, {}});
@@ -88,7 +89,7 @@ std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>
       try {
         work(shard);
       } catch (const std::exception& problem) {
-        shard.leave();
+        shard.leave_run();
         problems[me] = problem.what();
       }
     });
@@ -101,16 +102,16 @@ std::vector<std::string> on_shards(int count, const std::function<void(Shards&)>
 class Digits {
  public:
   explicit Digits(const replay::ReplayResult& run) : events_(run.cluster.events) {
-    add(run.part_ps, run.cluster.messages, run.cluster.bytes);
+    add(run.bin_ps, run.cluster.messages, run.cluster.bytes);
     for (const auto& rank : run.cluster.ranks) {
-      add(rank.finished);
-      add(rank.in_calls.sending);
-      add(rank.in_calls.receiving);
-      add(rank.in_calls.waiting);
+      add(rank.finish_time);
+      add(rank.time_in_calls.send_time);
+      add(rank.time_in_calls.receive_time);
+      add(rank.time_in_calls.wait_time);
     }
     for (const auto& variant : run.cluster.variants) {
-      for (const Counts& counts : variant.memory_at) add(counts);
-      for (const NicCounts& nic : variant.nic_of_node) {
+      for (const Counts& counts : variant.memory_counts_by_speed) add(counts);
+      for (const NicCounts& nic : variant.nic_counts_by_node) {
         add(nic.commands, nic.events, nic.read_bytes, nic.written_bytes);
         for (const Count polls : nic.empty_polls) add(polls);
       }
@@ -147,7 +148,7 @@ class Digits {
     add(counts.dram.bytes, counts.dram.reads, counts.dram.writes, counts.transfers);
   }
   void add(const replay::TimeSpent& spent) {
-    add(spent.times);
+    add(spent.num_intervals);
     add(spent.time);
     for (const Count misses : spent.counters.misses) add(misses);
     add(spent.counters.snoops, spent.counters.invalidations);
@@ -203,7 +204,7 @@ void shards_change_nothing() {
         std::optional<Digits> first;
         const auto problems = on_shards(shards, [&](Shards& me) {
           const Digits found = digits(tested, 1, threads, &me);
-          if (me.own_number() == 0) first = found;
+          if (me.shard_number() == 0) first = found;
         });
         for (const std::string& problem : problems) CHECK(problem.empty());
         CHECK(first == one);
@@ -228,9 +229,9 @@ void the_first_departure_is_first() {
       if (rank.rank() == 0) {
         const Request late = rank.receive(3 - early, buffer, 0), first = rank.receive(early, buffer, 0);
         co_await rank.wait(first);
-        rank.start();
+        rank.start_mark();
         co_await rank.wait(late);
-        rank.stop();
+        rank.stop_mark();
       } else {
         if (rank.rank() != early) rank.compute(400e3);  // less than the latency
         co_await rank.wait(rank.send(0, buffer, 0));
@@ -248,8 +249,8 @@ void ranks_meet_at_a_barrier() {
       for (int i = 0; i < 3; ++i) {
         rank.compute(1e6 * (rank.rank() * 7 % 5 + i));
         co_await rank.barrier();
-        rank.start();
-        rank.stop();
+        rank.start_mark();
+        rank.stop_mark();
       }
     });
     for (std::size_t i = 0; i < 3; ++i)
@@ -271,17 +272,17 @@ void nodes_of_all_shards_have_one_order() {
                  if (rank.rank() % 2 == 0) co_await rank.wait(rank.send(3, buffer, 0));
                  if (rank.rank() != 3) co_return;
                  co_await rank.wait(rank.receive(0, buffer, 0));
-                 rank.start();
+                 rank.start_mark();
                  co_await rank.wait(rank.receive(2, buffer, 0));
-                 rank.stop();
+                 rank.stop_mark();
                })
         .ranks.back();
   };
   const RankOutcome alone = last_mark(nullptr);
   on_shards(2, [&](Shards& me) {
     const RankOutcome outcome = last_mark(&me);
-    if (me.own_number() == 1)
-      CHECK(outcome.finished == alone.finished && outcome.marks[0].start == alone.marks[0].start);
+    if (me.shard_number() == 1)
+      CHECK(outcome.finish_time == alone.finish_time && outcome.marks[0].start == alone.marks[0].start);
   });
 }
 
@@ -291,8 +292,8 @@ void ranks_of_shards_meet_at_a_barrier() {
     for (int i = 0; i < 3; ++i) {
       rank.compute(1e6 * (rank.rank() * 7 % 5 + i));
       co_await rank.barrier();
-      rank.start();
-      rank.stop();
+      rank.start_mark();
+      rank.stop_mark();
     }
   };
   const Outcome alone = run(test_machine(), cluster(4, 2, 1), program);
@@ -300,7 +301,7 @@ void ranks_of_shards_meet_at_a_barrier() {
     ClusterOptions options = cluster(4, 2, 1);
     options.shards = &me;
     const Outcome outcome = run(test_machine(), options, program);
-    CHECK(outcome.ranks.size() == static_cast<std::size_t>(2 * me.part_of(4).size()));
+    CHECK(outcome.ranks.size() == static_cast<std::size_t>(2 * me.nodes_of_this_shard(4).size()));
     for (std::size_t i = 0; i < 3; ++i)
       for (const auto& rank : outcome.ranks) CHECK(rank.marks[i].start == alone.ranks[0].marks[i].start);
   });
@@ -368,7 +369,7 @@ void failures_end_all_shards() {
       options.shards = &me;
       int calls = 0;
       options.progress_callback = [&] {
-        if (me.own_number() == 1 && ++calls > after) throw std::runtime_error("enough");
+        if (me.shard_number() == 1 && ++calls > after) throw std::runtime_error("enough");
       };
       run(test_machine(), options, never_ends);
     });

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from nearfield import mpi
 from nearfield.advise import advise, read_run
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
@@ -29,7 +29,7 @@ from nearfield.observe.observing import complete_trace
 from nearfield.observe.trace import Trace, TraceFile
 from nearfield.profile import Profile, load
 from nearfield.profile.costs import Costs
-from nearfield.report.advice import Advised, advice_section
+from nearfield.report.advice import ProgramAdvice, advice_section_html
 
 pytestmark = pytest.mark.turn(0)
 
@@ -49,7 +49,7 @@ WITHOUT_HOOKS = (*WAITING, *CLEAN_WITHOUT_HOOKS, "tiny-messages")
 
 
 def first_mpi() -> Installation:
-    found = mpi.discover()
+    found = mpi.find_usable_mpis()
     return next((inst for inst in found if inst.family == "mpich"), found[0])  # it starts programs soonest
 
 
@@ -68,7 +68,7 @@ def program_of(inst: Installation, programs: Path, hooks: bool) -> Path:
 
 def build_ahead(inst: Installation, programs: Path) -> None:
     if inst == first_mpi():
-        mpi.program(inst, LAYER)
+        mpi.build_target(inst, LAYER)
         for hooks in (True, False):
             program_of(inst, programs, hooks)
 
@@ -76,7 +76,7 @@ def build_ahead(inst: Installation, programs: Path) -> None:
 def observed(inst: Installation, program: Path, name: str, folder: Path) -> None:
     """Runs one of the programs into an open trace."""
     ranks = 4 if name == "bad-split" else 2
-    env = {"LD_PRELOAD": f"{HOOKS}:{mpi.program(inst, LAYER)}", "NEARFIELD_OBSERVE": str(folder)}
+    env = {"LD_PRELOAD": f"{HOOKS}:{mpi.build_target(inst, LAYER)}", "NEARFIELD_OBSERVE": str(folder)}
     done = mpi.run(inst, [str(program), name], ranks, oversubscribe=ranks > CORES, timeout_s=100, env=env)
     assert done.exit_code == 0, done.stderr
 
@@ -112,7 +112,7 @@ def invoked(*words: object) -> Any:
 def advice_on(trace: Path, *words: object, least: str = "0") -> dict[str, Any]:
     done = invoked(trace, "--profile", PROFILE, "--min-loss", least, "--json", *words)
     found = json.loads(done.stdout)
-    assert done.exit_code == (0 if found["decided"] else NOT_DECIDED), done.output
+    assert done.exit_code == (0 if found["decided"] else NOT_DECIDED_EXIT_CODE), done.output
     return found
 
 
@@ -139,7 +139,7 @@ def test_clean_programs_get_no_note(observations: Path, name: str) -> None:
     assert (advice["notes"], advice["smaller_losses"]) == ([], 0)
     said = invoked(observations / name, "--profile", PROFILE)
     if name == "clean-sums":  # it has collectives alone, and neither their sizes nor their waits can be judged
-        assert said.exit_code == NOT_DECIDED and "nothing to gain" not in said.stdout
+        assert said.exit_code == NOT_DECIDED_EXIT_CODE and "nothing to gain" not in said.stdout
         assert advice["headline"].startswith(f"cannot tell for {advice['calls']} of {advice['calls']} calls: ")
     else:
         assert said.exit_code == 0 and "nothing to gain" in said.stdout
@@ -147,8 +147,8 @@ def test_clean_programs_get_no_note(observations: Path, name: str) -> None:
 
 def test_losses_are_differences_of_records(observations: Path) -> None:
     """Is the loss what the profile says that cold data cost, times the messages whose data were cold?"""
-    send = Costs(load(PROFILE)).points("pingpong", "send", side="sender", state="invalid")
-    warm = Costs(load(PROFILE)).points("pingpong", "send", side="sender", state="modified")
+    send = Costs(load(PROFILE)).times_by_size("pingpong", "send", side="sender", state="invalid")
+    warm = Costs(load(PROFILE)).times_by_size("pingpong", "send", side="sender", state="modified")
     each = send[512 << 10].value - warm[512 << 10].value
     note = advice_on(observations / "cold-send")["notes"][0]
     assert note["loss"]["seconds"] == pytest.approx(4 * each * 1e-9, rel=0.02)
@@ -319,8 +319,10 @@ def test_a_profile_without_stable_records_judges_nothing(observations: Path, tmp
     unstable = replace(load(PROFILE), records=load(PROFILE).records.with_columns(stable=False))
     found = advise(read_run(Trace(observations / "listing-1"), unstable), 0.01)
     assert not found.is_decided and found.notes == []
-    assert found.headline.startswith(f"cannot tell for {found.judged.calls} of {found.judged.calls} calls: the profile")
-    section = advice_section(Advised("a", found.headline, found.warnings, found.notes, found.remarks))
+    assert found.headline.startswith(
+        f"cannot tell for {found.judged_calls.num_calls} of {found.judged_calls.num_calls} calls: the profile"
+    )
+    section = advice_section_html(ProgramAdvice("a", found.headline, found.warnings, found.notes, found.remarks))
     assert "Cannot tell for" in section and "othing to gain" not in section
 
 

@@ -22,7 +22,7 @@ from nearfield import mpi
 from nearfield.base import all_nodes
 from nearfield.base.topology import Topology
 from nearfield.cli import tune_collectives
-from nearfield.mpi import Finished, Installation
+from nearfield.mpi import FinishedLaunch, Installation
 from nearfield.rules import collectives
 from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
 from nearfield.rules.schema import load_rules, save_rules
@@ -47,22 +47,27 @@ ACROSS_NODES = "".join(
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.COLLECTIVES)
-    mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
+    mpi.build_target(inst, mpi.COLLECTIVES_TARGET)
+    mpi.build_target(inst, mpi.COLLECTIVES_PROGRAM_TARGET)
     mpi_program.built(inst, "collectives_random.cpp", programs)
     mpi_program.built(inst, "collectives_life.cpp", programs)
 
 
 def environment(inst: Installation) -> dict[str, str]:
-    return {**collectives.variables_for_installation(inst, os.environ), collectives.VARIABLE: collectives.SUMMARY}
+    return {
+        **collectives.collectives_variables(inst, os.environ),
+        collectives.COLLECTIVES_VARIABLE: collectives.SUMMARY_SETTING,
+    }
 
 
-def launch(inst: Installation, command: list[object], ranks: int, env: dict[str, str], limit_s: int = 120) -> Finished:
+def launch(
+    inst: Installation, command: list[object], ranks: int, env: dict[str, str], limit_s: int = 120
+) -> FinishedLaunch:
     words = [str(word) for word in command]
     return mpi.run(inst, words, ranks, oversubscribe=ranks > CORES, timeout_s=limit_s, env=env)
 
 
-def direct(done: Finished) -> tuple[int, int]:
+def direct(done: FinishedLaunch) -> tuple[int, int]:
     """Returns how many collectives the first rank did directly, and how many it did in all."""
     found = re.search(r"rank 0 did (\d+) of (\d+) collectives", done.stderr)
     assert found, done.stderr
@@ -75,10 +80,11 @@ def test_random_calls_have_the_right_results(installation: Installation, program
     of the MPI library, and most calls direct?"""
     command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, 200]
     done = launch(installation, command, ranks, environment(installation))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "all right" in done.stdout
     alone = launch(installation, command, ranks, {})
-    assert done.stdout == alone.stdout or not alone.ok  # Intel MPI's MPI_Gather of derived datatypes is wrong by itself
+    # Intel MPI's MPI_Gather of derived datatypes is wrong by itself
+    assert done.stdout == alone.stdout or not alone.has_succeeded
     number, of = direct(done)
     assert number == 0 if ranks == 1 else number > of / 3
 
@@ -88,9 +94,9 @@ def test_selected_algorithms_have_the_right_results(installation: Installation, 
     """If rules select the MPI's own algorithm for some lengths and nearfield's for others, are all results right?"""
     command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), 5, 400]
     env = environment(installation)
-    env[collectives.VARIABLE] += f",{SELECTED}"
+    env[collectives.COLLECTIVES_VARIABLE] += f",{SELECTED}"
     done = launch(installation, command, 2, env)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "all right" in done.stdout
     number, of = direct(done)
     assert 0.1 < number / of < 0.6
@@ -106,9 +112,9 @@ def test_results_are_right_on_several_nodes(
     command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, 400]
     for selected in ("", ACROSS_NODES):
         env = environment(installation)
-        env[collectives.VARIABLE] += f",node_ranks={node_ranks}{selected}"
+        env[collectives.COLLECTIVES_VARIABLE] += f",node_ranks={node_ranks}{selected}"
         done = launch(installation, command, ranks, env)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         assert "all right" in done.stdout
         names = re.findall(r"(MPI_\w+) \d+", done.stderr)
         assert {"MPI_Barrier", "MPI_Bcast", "MPI_Reduce", "MPI_Allreduce"} <= set(names), done.stderr
@@ -118,9 +124,10 @@ def test_results_are_right_on_several_nodes(
 def test_ranks_with_different_selections_leave_all_to_the_mpi(installation: Installation, programs: Path) -> None:
     """If ranks have different rules, does the MPI do all collectives, so that no rank waits for ever?"""
     program = mpi_program.built(installation, "collectives_random.cpp", programs)
-    script = f'export {collectives.VARIABLE}="summary=1,bcast@2=flat-$$+mpi"; exec "$0" "$@"'  # $$: the process
+    # $$: the process
+    script = f'export {collectives.COLLECTIVES_VARIABLE}="summary=1,bcast@2=flat-$$+mpi"; exec "$0" "$@"'
     done = launch(installation, ["sh", "-c", script, program, 5, 100], 2, environment(installation))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "all right" in done.stdout
     assert direct(done)[0] == 0
 
@@ -130,9 +137,9 @@ def test_what_is_left_to_the_mpi_is(installation: Installation, programs: Path) 
     """If rules leave every operation to the MPI, are only those direct of which ranks do not know all lengths?"""
     command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), 5, 200]
     env = environment(installation)
-    env[collectives.VARIABLE] += "".join(f",{name}@2=mpi" for name in collectives.OPERATIONS)
+    env[collectives.COLLECTIVES_VARIABLE] += "".join(f",{name}@2=mpi" for name in collectives.OPERATIONS)
     done = launch(installation, command, 2, env)
-    assert done.ok and "all right" in done.stdout, done.stdout + done.stderr
+    assert done.has_succeeded and "all right" in done.stdout, done.stdout + done.stderr
     names = set(re.findall(r"(MPI_\w+) \d+", done.stderr))
     assert {name.removesuffix("_c") for name in names} == {
         "MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw"
@@ -142,7 +149,7 @@ def test_what_is_left_to_the_mpi_is(installation: Installation, programs: Path) 
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
 def test_tune_writes_rules_or_says_that_nothing_is_decided(tmp_path: Path) -> None:
     """Does `tune --collectives` write rules in the little time that it is given, or say why there are none?"""
-    rules, inst = tmp_path / "rules.toml", mpi.choose(None)
+    rules, inst = tmp_path / "rules.toml", mpi.choose_mpi(None)
     words = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--sizes", "8,64KiB", "--budget", "5"]
     done = subprocess.run([*words, "-o", str(rules)], cwd=tmp_path, capture_output=True, text=True, timeout=170)
     if done.returncode == 6:
@@ -151,12 +158,12 @@ def test_tune_writes_rules_or_says_that_nothing_is_decided(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr
     found = load_rules(rules)
     assert (found.mpi.family, found.mpi.version) == (inst.family, inst.version)
-    assert found.collectives() and all(one.point for one in found.collectives())
+    assert found.collective_tables() and all(one.point for one in found.collective_tables())
 
 
 def test_run_follows_rules(programs: Path, tmp_path: Path) -> None:
     """Does `run` load the collectives of a node by rules alone, select what these say, and say what it took?"""
-    inst, topology = mpi.choose(None), Topology.live()
+    inst, topology = mpi.choose_mpi(None), Topology.of_this_machine()
     rules = tune_collectives.make_empty_rules(inst, topology)
     tables = [
         CollectiveTable(operation=name, ranks=2, range=[CollectiveRangeTable(algorithm=algorithm)])
@@ -178,7 +185,7 @@ def test_threads_use_communicators_of_their_own(installation: Installation, prog
     """Do three threads of each rank, each with its own communicator, get their results?"""
     command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), 7, 100, "threads"]
     done = launch(installation, command, 2, environment(installation))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "all right" in done.stdout or "no threads" in done.stdout
 
 
@@ -187,7 +194,7 @@ def test_communicators_that_are_freed_leave_nothing(installation: Installation, 
     """Does memory stay flat while thousands of communicators are made, used and freed?"""
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     done = launch(installation, [program, "churn"], 2, environment(installation))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "flat" in done.stdout
     assert direct(done)[0] > 3000
 
@@ -198,9 +205,9 @@ def test_communicators_that_span_nodes_leave_nothing(installation: Installation,
     MPI is finalised?"""
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     env = environment(installation)
-    env[collectives.VARIABLE] += ",node_ranks=2"
+    env[collectives.COLLECTIVES_VARIABLE] += ",node_ranks=2"
     done = launch(installation, [program, "churn", 100], 3, env)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "flat" in done.stdout
     assert direct(done)[0] > 250
 
@@ -209,7 +216,7 @@ _SUMS = """
 import json, sys
 from nearfield import mpi
 name, program, count, hosts, env = *sys.argv[1:4], json.loads(sys.argv[4]), json.loads(sys.argv[5])
-inst = mpi.choose(name)
+inst = mpi.choose_mpi(name)
 done = mpi.run(inst, [program, "sums", count], 4, hosts=hosts, env=env, oversubscribe=True, timeout_s=100)
 print(done.stdout + done.stderr)
 sys.exit(done.exit_code)
@@ -234,16 +241,16 @@ def run_on_two_nodes(
 def test_tune_measures_across_nodes(nodes: TwoNodes, tmp_path: Path) -> None:
     """Does `tune --collectives --hostfile` measure the algorithms of several nodes, and write rules that name the
     nodes, or say that nothing is decided? All ranks share two cores, so the times mean nothing."""
-    rules, inst, hosts = tmp_path / "rules.toml", mpi.choose(None), tmp_path / "hosts"
+    rules, inst, hosts = tmp_path / "rules.toml", mpi.choose_mpi(None), tmp_path / "hosts"
     hosts.write_text("".join(f"{node} cpus=0,1\n" for node in NODES))
     words = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--hostfile", str(hosts), "--sizes", "8"]
-    env = {**os.environ, **nodes.env, collectives.VARIABLE: "node_ranks=2"}
+    env = {**os.environ, **nodes.env, collectives.COLLECTIVES_VARIABLE: "node_ranks=2"}
     command = nodes.on("nodea", [*words, "--budget", "20", "-o", str(rules)])
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode in (0, 6), done.stdout + done.stderr
     assert "2 ranks on each of 2 nodes" in done.stderr
     if rules.exists():
-        found = load_rules(rules).collectives()
+        found = load_rules(rules).collective_tables()
         assert {(one.ranks, one.nodes) for one in found} == {(2, 2)}
         assert {one.operation for one in found} <= set(collectives.ALGORITHMS_ACROSS_NODES)
 
@@ -255,7 +262,7 @@ def test_one_rank_of_a_node_sends_for_all(installation: Installation, programs: 
     them are on a node."""
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     env = environment(installation)
-    env[collectives.VARIABLE] += ",node_ranks=2,all_nodes=1"
+    env[collectives.COLLECTIVES_VARIABLE] += ",node_ranks=2,all_nodes=1"
     env |= all_nodes.open_mpi_forwarding_variable(["mpirun"], env)
     said, packets = run_on_two_nodes(installation, nodes, program, env)
     assert "rank 0 did 998 of 1000 collectives" in said
@@ -280,7 +287,7 @@ def test_a_dead_rank_ends_the_program(installation: Installation, programs: Path
     program = mpi_program.built(installation, "collectives_life.cpp", programs)
     before, begin = mpi.snapshot_shm(), time.monotonic()
     done = launch(installation, [program, how], 2, environment(installation), limit_s=60)
-    assert not done.ok and "not reached" not in done.stdout
+    assert not done.has_succeeded and "not reached" not in done.stdout
     assert time.monotonic() - begin < 15
     assert not [file for file in set(mpi.snapshot_shm()) - set(before) if "nearfield" in str(file)]
 
@@ -295,7 +302,7 @@ def test_busy_processes_do_not_take_a_time_slice_in_each_collective(installation
     counts: list[int] = []
     while max(counts, default=0) <= 2000 and len(counts) < 5:
         done = launch(installation, [program, "busy"], 2, environment(installation))
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         found = re.search(r"(\d+) collectives", done.stdout)
         assert found, done.stdout
         counts.append(int(found[1]))

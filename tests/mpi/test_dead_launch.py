@@ -18,4 +18,4 @@ def test_a_dead_launch_is_ended(installations: list[Installation], monkeypatch: 
 
     monkeypatch.setattr("nearfield.mpi.process.DEAD_CHECK_INTERVAL_S", 0.05)
     done = mpi.run(installations[0], ["sleep", "600"], 2, is_dead=is_dead, timeout_s=500)
-    assert done.timed_out and not done.ok and len(looks) == 3
+    assert done.timed_out and not done.has_succeeded and len(looks) == 3

@@ -32,7 +32,7 @@ from nearfield.base import all_nodes
 from nearfield.mpi import Installation
 from nearfield.mpi.launch import launch_command
 from nearfield.rules import collectives
-from nearfield.tune.launch_log import SUFFIX
+from nearfield.tune.launch_log import LAUNCH_LOG_SUFFIX
 
 pytestmark = [pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")]
 ALIVE, DEAD = NODES
@@ -45,7 +45,7 @@ SIZES = ",".join(str(8 << power) for power in range(14))
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst)
+    mpi.build_target(inst)
     halo_programs.built(inst, "halo_faults", programs)
 
 
@@ -154,7 +154,7 @@ def start_of_halo(installation: Installation, program: Path, what: str) -> tuple
 def start_of_collectives(inst: Installation, programs: Path, what: str) -> tuple[list[str], dict[str, str]]:
     """Returns the command and the variables that start two ranks of collectives_life on each node."""
     program = mpi_program.built(inst, "collectives_life.cpp", programs)
-    added = {**environment(inst), **SHORTER, collectives.VARIABLE: "node_ranks=2,all_nodes=1"}
+    added = {**environment(inst), **SHORTER, collectives.COLLECTIVES_VARIABLE: "node_ranks=2,all_nodes=1"}
     hosts = [(node, 2) for node in NODES]
     command, env = launch_command(inst, [str(program), what], 4, hosts=hosts, oversubscribe=True)
     return command, {**env, **added, **all_nodes.open_mpi_forwarding_variable(["mpirun"], added)}
@@ -164,7 +164,7 @@ def start_of_collectives(inst: Installation, programs: Path, what: str) -> tuple
 def test_probe_ends_and_goes_on(nodes: TwoNodes, tmp_path: Path) -> None:
     """While a probe measures, the node's processes are stopped for a while: is it not called dead? Then the node dies:
     does the probe say so, and complete the profile when the node is there again?"""
-    hosts, out, inst = tmp_path / "hosts", tmp_path / "p", mpi.choose(None)
+    hosts, out, inst = tmp_path / "hosts", tmp_path / "p", mpi.choose_mpi(None)
     hosts.write_text(f"{ALIVE} cpus={FIRST}\n{DEAD} cpus={SECOND}\n")
     command = [*NEARFIELD, "probe", *SHORT, "--mpi", inst.name, "--hostfile", str(hosts), "--out", str(out)]
     command += ["--scenario", "pingpong", "--sizes", "8,1K,64K"]
@@ -210,7 +210,7 @@ def test_halo_exchange_does_not_wait_forever(
 
 def test_program_that_computes_goes_on(nodes: TwoNodes, programs: Path, tmp_path: Path) -> None:
     """Ranks compute while the network is out of order for longer than silence and patience. Do they go on?"""
-    inst = mpi.choose(None)
+    inst = mpi.choose_mpi(None)
     command, env = start_of_halo(inst, halo_programs.built(inst, "halo_faults", programs), "compute")
     with on_nodes(nodes, command, env, tmp_path) as started:
         until("computes", lambda: "ready" in started.said(), started)
@@ -225,7 +225,7 @@ def test_program_that_computes_goes_on(nodes: TwoNodes, programs: Path, tmp_path
 
 def test_collectives_do_not_wait_forever(nodes: TwoNodes, programs: Path, tmp_path: Path) -> None:
     """A node dies while ranks do collectives of the preloaded library. Do they say so and end, with their launcher?"""
-    command, env = start_of_collectives(mpi.choose(None), programs, "endless")
+    command, env = start_of_collectives(mpi.choose_mpi(None), programs, "endless")
     with on_nodes(nodes, command, env, tmp_path) as started:
         until("sums", lambda: "ready" in started.said(), started)
         die(nodes)
@@ -237,7 +237,7 @@ def test_collectives_do_not_wait_forever(nodes: TwoNodes, programs: Path, tmp_pa
 
 def test_nothing_is_watched_on_one_node(nodes: TwoNodes, programs: Path, tmp_path: Path) -> None:
     """Do programs whose ranks are all on one node have no thread that watches?"""
-    inst = mpi.choose(None)
+    inst = mpi.choose_mpi(None)
     halo = launch_command(inst, [str(halo_programs.built(inst, "halo_faults", programs)), "hold"], 2)
     program = mpi_program.built(inst, "collectives_life.cpp", programs)
     sums = launch_command(inst, [str(program), "endless"], 2)
@@ -251,12 +251,12 @@ def test_nothing_is_watched_on_one_node(nodes: TwoNodes, programs: Path, tmp_pat
 def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -> None:
     """All processes of a node are killed while collectives are tuned. Is the node named, and does the same command go
     on after the launches that were finished?"""
-    inst, hosts, rules = mpi.choose(None), tmp_path / "hosts", tmp_path / "rules.toml"
+    inst, hosts, rules = mpi.choose_mpi(None), tmp_path / "hosts", tmp_path / "rules.toml"
     hosts.write_text("".join(f"{node} cpus={FIRST},{SECOND}\n" for node in NODES))
     command = [*NEARFIELD, "tune", "--collectives", "--mpi", inst.name, "--hostfile", str(hosts)]
     command += ["--sizes", "8,1K", "--budget", "60", "-o", str(rules)]
-    log = rules.with_name(rules.name + SUFFIX)
-    env = {collectives.VARIABLE: "node_ranks=2"}
+    log = rules.with_name(rules.name + LAUNCH_LOG_SUFFIX)
+    env = {collectives.COLLECTIVES_VARIABLE: "node_ranks=2"}
     with on_nodes(nodes, command, env, tmp_path) as tune:
 
         def in_second_launch() -> bool:
@@ -277,14 +277,14 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
 @pytest.mark.turn(1)
 def test_simulate_saves_finished_cases(nodes: TwoNodes, tmp_path: Path) -> None:
     """A worker's node dies while it simulates. Is the node named, and are the finished cases in the profile?"""
-    inst, out = mpi.choose(None), tmp_path / "p"
+    inst, out = mpi.choose_mpi(None), tmp_path / "p"
     words = ["simulate", "alltoall", "--nodes", "32,64", "--sizes", SIZES, "--mpi"]
     argv = [sys.executable, "-m", "mpi4py.futures", "-m", "nearfield", *words, "--out", str(out)]
     hosts = [(node, 1) for node in NODES]
     command, env = launch_command(inst, argv, 2, hosts=hosts, oversubscribe=True)
     added = mpi4py_on(inst)
     if inst.family == "openmpi":
-        added[all_nodes.FORWARD] = ";".join(added)
+        added[all_nodes.FORWARDING_VARIABLE] = ";".join(added)
     with on_nodes(nodes, command, {**env, **added}, tmp_path) as started:
         until("a finished case", lambda: re.search(r"[1-9]\d* of \d+ cases", started.said()), started)
         die(nodes)

@@ -15,28 +15,28 @@ from cli_runner import list_processes
 from nearfield import mpi
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.rules.criterion import COLLECTIVES, MESSAGES
-from nearfield.rules.gains import Case
+from nearfield.rules.criterion import COLLECTIVE_PATTERNS, MESSAGE_PATTERNS
+from nearfield.rules.gains import BenchmarkCase
 from nearfield.rules.knobs import find_knobs
 from nearfield.tune import paired_runs
 from nearfield.tune.paired_runs import (
-    Batch,
+    BatchResult,
     ResidentJob,
     UnusableSetting,
-    count_messages,
+    count_messages_per_repetition,
     count_repetitions,
-    interleaved_pairs,
+    measure_interleaved_pairs,
 )
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SIZES = [8, 4096, 1 << 20]
-PATTERNS = (*MESSAGES, *COLLECTIVES)
+PATTERNS = (*MESSAGE_PATTERNS, *COLLECTIVE_PATTERNS)
 
 
 def job(inst: Installation, environment: dict[str, str] | None = None, corrupt: bool = False) -> ResidentJob:
-    topology = Topology.live()
-    pair = next(iter(topology.representatives().values()))
-    return ResidentJob(inst, mpi.program(inst), topology, pair, SIZES, environment or {}, corrupt=corrupt)
+    topology = Topology.of_this_machine()
+    pair = next(iter(topology.representative_pairs().values()))
+    return ResidentJob(inst, mpi.build_target(inst), topology, pair, SIZES, environment or {}, corrupts_data=corrupt)
 
 
 def ranks() -> list[int]:
@@ -50,9 +50,9 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
     turns: list[tuple[ResidentJob, int, int]] = []
     run_batch = ResidentJob.run_batch
 
-    def noted(one: ResidentJob, case: Case, repetitions: int) -> Batch:
+    def noted(one: ResidentJob, case: BenchmarkCase, repetitions: int) -> BatchResult:
         found = run_batch(one, case, repetitions)
-        turns.append((one, repetitions, len(found.samples)))
+        turns.append((one, repetitions, len(found.times_ns)))
         return found
 
     monkeypatch.setattr(ResidentJob, "run_batch", noted)
@@ -60,9 +60,9 @@ def test_two_jobs_take_turns(installation: Installation, monkeypatch: pytest.Mon
     with job(installation) as one, job(installation) as other:
         assert set(one.cases) == set(other.cases) == {(pattern, size) for pattern in PATTERNS for size in SIZES}
         for case in one.cases:
-            one.check(case)
+            one.check_data(case)
             turns.clear()
-            found = interleaved_pairs(one, other, case, 3)
+            found = measure_interleaved_pairs(one, other, case, 3)
             repetitions = count_repetitions(case)
             taken = [(job, repetitions, repetitions) for job in (one, other, other, one, one, other)]
             assert turns == taken or len(turns) > len(taken)  # again where the cores moved
@@ -93,12 +93,12 @@ def test_damaged_data_is_unfit(installation: Installation) -> None:
     with job(installation, corrupt=True) as one:
         for case in one.cases:
             with pytest.raises(UnusableSetting, match="damages data"):
-                one.check(case)
+                one.check_data(case)
 
 
 def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is it reported, be it that the MPI ends or (Open MPI 5) that it waits for itself?"""
-    monkeypatch.setattr(paired_runs, "START_LIMIT_S", 5.0)
+    monkeypatch.setattr(paired_runs, "JOB_START_LIMIT_S", 5.0)
     wrong = {
         "OMPI_MCA_pml": "none-such", "MPIR_CVAR_CH4_NETMOD": "none-such", "UCX_TLS": "none-such",
         "I_MPI_FABRICS": "ofi", "I_MPI_OFI_PROVIDER": "none-such",
@@ -111,8 +111,8 @@ def test_what_does_not_start_is_unfit(installation: Installation, monkeypatch: p
 @pytest.mark.families
 def test_what_hangs_or_dies_is_unfit(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is a job without an answer given up after the limit, one that was killed at once, and nothing left of both?"""
-    monkeypatch.setattr(paired_runs, "TURN_LIMIT_S", 0.3)
-    monkeypatch.setattr(paired_runs, "LAST_TURN_S", 0.1)
+    monkeypatch.setattr(paired_runs, "JOB_REPLY_LIMIT_S", 0.3)
+    monkeypatch.setattr(paired_runs, "VOLUNTARY_EXIT_LIMIT_S", 0.1)
     with job(installation) as one:
         stopped = ranks()
         for pid in stopped:
@@ -149,14 +149,14 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
     """Does the end not wait for a launch that starts too late, and does that launch leave nothing behind?"""
     run, late = mpi.run, threading.Event()
 
-    def later(*arguments: Any, **more: Any) -> mpi.Finished:
+    def later(*arguments: Any, **more: Any) -> mpi.FinishedLaunch:
         assert late.wait(60)
         return run(*arguments, **more)
 
     monkeypatch.setattr(mpi, "run", later)
-    monkeypatch.setattr(paired_runs, "START_LIMIT_S", 0.1)
-    monkeypatch.setattr(paired_runs, "LAST_TURN_S", 0.1)
-    monkeypatch.setattr(paired_runs, "END_LIMIT_S", 0.1)
+    monkeypatch.setattr(paired_runs, "JOB_START_LIMIT_S", 0.1)
+    monkeypatch.setattr(paired_runs, "VOLUNTARY_EXIT_LIMIT_S", 0.1)
+    monkeypatch.setattr(paired_runs, "JOB_END_LIMIT_S", 0.1)
     one = job(installation)
     with pytest.raises(UnusableSetting, match="does not start"), one:
         pass
@@ -168,19 +168,21 @@ def test_a_launcher_that_starts_too_late_is_ended(installation: Installation, mo
 
 def test_messages_are_counted_as_the_engine_sends_them() -> None:
     """Are messages counted as sent: 2 a ping-pong, 1 a collective, and 1 to 32 of 256 KiB together in a window?"""
-    assert [count_messages((p, 8)) for p in MESSAGES] == [64, 32, 32, 64]
-    assert [count_messages((p, 64 << 10)) for p in MESSAGES] == [8, 4, 4, 8]
-    assert [count_messages((p, 16 << 20)) for p in MESSAGES] == [2, 1, 1, 2]
-    assert {count_messages((p, size)) for p in COLLECTIVES for size in (8, 64 << 10, 16 << 20)} == {1}
+    assert [count_messages_per_repetition((p, 8)) for p in MESSAGE_PATTERNS] == [64, 32, 32, 64]
+    assert [count_messages_per_repetition((p, 64 << 10)) for p in MESSAGE_PATTERNS] == [8, 4, 4, 8]
+    assert [count_messages_per_repetition((p, 16 << 20)) for p in MESSAGE_PATTERNS] == [2, 1, 1, 2]
+    assert {
+        count_messages_per_repetition((p, size)) for p in COLLECTIVE_PATTERNS for size in (8, 64 << 10, 16 << 20)
+    } == {1}
 
 
 @pytest.mark.parametrize("more", [{"cell_size": 65536, "pack_buffer": 65536}, {"segment_size": 33554432}], ids=str)
 def test_memory_is_what_the_knobs_say(installation: Installation, more: dict[str, int]) -> None:
     """Does a rank map as much more shared memory than with stock as a rule would say?"""
     knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
-    if knobs.problems(more):
+    if knobs.find_problems(more):
         pytest.skip("this MPI has no such knobs")
-    expected = knobs.memory(more, ranks=2) - knobs.memory({}, ranks=2)
+    expected = knobs.shared_memory_bytes(more, ranks_per_node=2) - knobs.shared_memory_bytes({}, ranks_per_node=2)
     mapped = []
     for environment in ({}, knobs.environment(more)):
         with job(installation, environment) as one:

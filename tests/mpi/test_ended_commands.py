@@ -29,8 +29,8 @@ LONG_S = 60.0  # for what takes a second where nothing else runs
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.FORECAST)
-    mpi.program(inst, mpi.LAYER)
+    mpi.build_target(inst, mpi.FORECAST_TARGET)
+    mpi.build_target(inst, mpi.PROFILING_LAYER_TARGET)
 
 
 def until(what: str, is_so: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from engine import CORES, of_type, run_plan, write_plan
 
 from nearfield import mpi
-from nearfield.measure.live.launch import describe_scenarios
+from nearfield.measure.live.launch import query_scenarios
 from nearfield.measure.live.lines import parse_line
 from nearfield.mpi import Installation
 
@@ -55,7 +55,7 @@ def test_every_scenario_measures(installation: Installation, tmp_path: Path) -> 
     assert not unread, unread[0]
     promised = {
         (s.name, m.name)
-        for s in describe_scenarios(installation, mpi.program(installation))
+        for s in query_scenarios(installation, mpi.build_target(installation))
         for m in s.metrics
         if s.name != "load"
     }

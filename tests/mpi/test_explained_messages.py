@@ -10,7 +10,7 @@ from pathlib import Path
 import mpi_program
 import pytest
 
-from nearfield.doctor.messages import explain
+from nearfield.doctor.messages import find_explanations
 from nearfield.mpi import Installation, launch_command
 
 CORES = len(os.sched_getaffinity(0))
@@ -32,7 +32,7 @@ def printed(inst: Installation, argv: list[object], *before: str, ranks: int = 2
 
 
 def names(text: str) -> list[str]:
-    return [one.message.name for one in explain(text)]
+    return [one.message.name for one in find_explanations(text)]
 
 
 def test_copies_that_are_refused(installation: Installation, programs: Path, heap_programs: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_small_dev_shm(installation: Installation, programs: Path) -> None:
     program = mpi_program.built(installation, "trial.cpp", programs)
     small = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"', "sh")
     text = printed(installation, [program], *small)
-    found = [one.message for one in explain(text)]
+    found = [one.message for one in find_explanations(text)]
     if installation.family == "intel" and not found:
         return  # it ends without a word, or takes another way
     assert found and found[0].check == "dev_shm", text

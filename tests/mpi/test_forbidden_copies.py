@@ -15,7 +15,7 @@ from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
 from nearfield.base import job_key, shared_heap
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.mpi import Installation, launch_command
 from nearfield.rules.schema import load_rules
 
@@ -35,7 +35,7 @@ def build_ahead(inst: Installation, programs: Path) -> None:
 def settings_of(folder: Path, *, with_key: bool = True) -> dict[str, str]:
     """Returns the variables that load the heap, whose processes report into the folder."""
     env = environment(folder, at_start=0)
-    loaded = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    loaded = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.HEAP_VARIABLE)}
     loaded["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
     return loaded | (job_key.make_key_variable(loaded) if with_key else {})
 
@@ -51,7 +51,7 @@ def test_messages_arrive(
     program = mpi_program.built(installation, "heap_messages.cpp", programs)
     command = [str(heap_programs / "filtered"), "refuse", str(program), how]
     done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=settings_of(tmp_path))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "all right" in done.stdout.splitlines()
     assert "Read -1" not in done.stderr
     ended = [report for report in reports(tmp_path) if report.values["rank"] != "-"]
@@ -74,9 +74,9 @@ def test_memory_outside_the_heap_arrives(
         folder = tmp_path / str(attempt)
         folder.mkdir()
         env = settings_of(folder)
-        env[shared_heap.VARIABLE] += ",from=1000000000"
+        env[shared_heap.HEAP_VARIABLE] += ",from=1000000000"
         done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=env)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         assert "all right" in done.stdout.splitlines()
         bounced += sum(report.number("bounced") for report in reports(folder))
         if bounced:
@@ -95,7 +95,7 @@ def test_ranks_in_user_namespaces_of_their_own(installation: Installation, progr
     program = mpi_program.built(installation, "heap_messages.cpp", programs)
     command = [*USER_NAMESPACE, str(program), "messages"]
     done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=settings_of(tmp_path))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert "all right" in done.stdout.splitlines()
     if installation.family == "mpich":  # Open MPI compares the user namespaces of its ranks before it tries
         assert sum(report.in_user_space for report in reports(tmp_path)) > 0
@@ -110,7 +110,7 @@ def test_without_a_key_nothing_is_served(
     command = [str(heap_programs / "filtered"), "refuse", str(program), "nothing"]
     env = settings_of(tmp_path, with_key=False)
     done = mpi.run(installation, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=env)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert all(report.messages("owner") == 0 for report in reports(tmp_path))
 
 
@@ -152,13 +152,13 @@ def test_open_mpi_5_copies_once_where_only_kcmp_is_forbidden(
     programs: Path, heap_programs: Path, tmp_path: Path
 ) -> None:
     """Under today's default filter of Docker and Podman, which forbids kcmp and not process_vm_readv?"""
-    inst = next((one for one in mpi.discover() if one.name.startswith("openmpi-5")), None)
+    inst = next((one for one in mpi.find_usable_mpis() if one.name.startswith("openmpi-5")), None)
     if inst is None:
         pytest.skip("there is no Open MPI 5")
     program = mpi_program.built(inst, "heap_messages.cpp", programs)
     command = [str(heap_programs / "filtered"), "refuse-kcmp", str(program), "messages"]
     done = mpi.run(inst, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=settings_of(tmp_path))
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     ended = reports(tmp_path)
     assert sum(report.in_user_space for report in ended) > 0
     assert sum(report.messages("owner") for report in ended) == 0
@@ -168,7 +168,7 @@ def test_open_mpi_5_copies_once_where_only_kcmp_is_forbidden(
 def test_tune_finds_a_baseline_that_runs(heap_programs: Path, tmp_path: Path) -> None:
     """Where an MPI's defaults abort, does tune compare with a baseline that runs, and say so; never that the defaults
     are best?"""
-    inst = next((one for one in mpi.discover() if one.name.startswith("mpich-5")), None)
+    inst = next((one for one in mpi.find_usable_mpis() if one.name.startswith("mpich-5")), None)
     if inst is None:
         pytest.skip("there is no MPICH 5")
     rules = tmp_path / "rules.toml"
@@ -176,7 +176,7 @@ def test_tune_finds_a_baseline_that_runs(heap_programs: Path, tmp_path: Path) ->
     done = subprocess.run(
         [*command, "--budget", "12", "--sizes", "65536", "-o", rules], capture_output=True, text=True, timeout=170
     )
-    assert done.returncode in (0, NOT_DECIDED), done.stdout + done.stderr
+    assert done.returncode in (0, NOT_DECIDED_EXIT_CODE), done.stdout + done.stderr
     said = done.stdout + done.stderr
     assert "the MPI's defaults fail here; the baseline runs with MPIR_CVAR_CH4_CMA_ENABLE=0" in said
     assert "defaults of this MPI are best" not in said

@@ -9,7 +9,7 @@ from test_observe_mpi import compiled, wrapper
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.base.paired import Gain
 from nearfield.cli.verbs.compare import gate_exit_code
 from nearfield.mpi import Installation, launch_command
@@ -27,7 +27,7 @@ def short_run(inst: Installation, programs: Path) -> tuple[list[str], dict[str, 
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.FORECAST)
+    mpi.build_target(inst, mpi.FORECAST_TARGET)
 
 
 @pytest.mark.families
@@ -37,7 +37,7 @@ def test_a_short_run_is_not_decided(installation: Installation, programs: Path, 
     argv, env = short_run(installation, programs)
     out = tmp_path / "kept"
     done = nearfield("forecast", "--json", "--out", out, "--", *argv, env=env)
-    assert done.code == NOT_DECIDED, done.err
+    assert done.code == NOT_DECIDED_EXIT_CODE, done.err
     result = json.loads(done.out[done.out.index("{") :])
     reasons = " ".join(result["undecided"])
     assert not result["decided"] and ("too short" in reasons or "had no core" in reasons), (
@@ -86,10 +86,10 @@ def test_each_job_leaves_a_line(installations: list[Installation], programs: Pat
     ("gain", "code"),
     [
         (Gain(1.1, 1.05, 1.2, 10), 0),
-        (Gain(0.99, 0.97, 1.0, 10), NOT_DECIDED),
+        (Gain(0.99, 0.97, 1.0, 10), NOT_DECIDED_EXIT_CODE),
         (Gain(0.985, 0.981, 1.3, 10), 0),
         (Gain(0.9, 0.85, 0.97, 10), 1),
-        (Gain(1.1, 1.05, 1.2, 5), NOT_DECIDED),
+        (Gain(1.1, 1.05, 1.2, 5), NOT_DECIDED_EXIT_CODE),
     ],
 )
 def test_the_gate_of_compare_fails_closed(gain: Gain, code: int) -> None:

@@ -14,7 +14,7 @@ from test_observe_mpi import calls, compiled, lines, messages, observed, run, st
 
 from nearfield import mpi
 from nearfield.forecast.ranks import CallCategory, PartnerPlace, RecordedRank, RecordingState, read_ranks
-from nearfield.mpi import Finished, Installation
+from nearfield.mpi import FinishedLaunch, Installation
 
 pytestmark = pytest.mark.turn(0)
 
@@ -25,25 +25,25 @@ ANY_NUMBER = {  # of calls, which depends on what arrives when
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.FORECAST)
+    mpi.build_target(inst, mpi.FORECAST_TARGET)
 
 
-def forecast(inst: Installation, program: Path, ranks: int, folder: Path, *words: str, **env: str) -> Finished:
-    layer = str(mpi.program(inst, mpi.FORECAST))
+def forecast(inst: Installation, program: Path, ranks: int, folder: Path, *words: str, **env: str) -> FinishedLaunch:
+    layer = str(mpi.build_target(inst, mpi.FORECAST_TARGET))
     return run(inst, program, ranks, *words, LD_PRELOAD=layer, NEARFIELD_FORECAST=str(folder), **env)
 
 
 def counts(rank: RecordedRank) -> Counter[str]:
     """Returns how often the rank called each function."""
     found: Counter[str] = Counter()
-    for one in rank.calls:
-        found[one.name] += one.calls
+    for one in rank.call_groups:
+        found[one.name] += one.num_calls
     return found
 
 
 def offered(inst: Installation) -> set[str]:
     """Returns the names of the functions that the layer counts."""
-    layer = mpi.program(inst, mpi.FORECAST)
+    layer = mpi.build_target(inst, mpi.FORECAST_TARGET)
     shown = subprocess.run(["nm", "-D", "--defined-only", layer], check=True, capture_output=True, text=True).stdout
     names = {line.split()[-1] for line in shown.splitlines()}
     assert {name.partition("_")[0] for name in names} == {"MPI", "PMPI", "mpi"}, "others could stand before a program's"
@@ -57,10 +57,10 @@ def test_both_layers_count_the_same(installation: Installation, programs: Path, 
     folders = [tmp_path / name for name in ("observed", "counted")]
     for folder in folders:
         folder.mkdir()
-    assert observed(installation, program, 4, folders[0]).ok
+    assert observed(installation, program, 4, folders[0]).has_succeeded
     assert lines(forecast(installation, program, 4, folders[1])) == lines(run(installation, program, 4))
     written, counted = streams(folders[0]), read_ranks(folders[1])
-    assert [(rank.number, rank.ranks, rank.node_ranks, rank.state) for rank in counted] == [
+    assert [(rank.rank, rank.num_ranks, rank.num_node_ranks, rank.state) for rank in counted] == [
         (number, 4, 4, RecordingState.FINALIZED) for number in range(4)
     ]
     known = offered(installation) - ANY_NUMBER
@@ -69,15 +69,17 @@ def test_both_layers_count_the_same(installation: Installation, programs: Path, 
         expected = {name: number for name, number in names.items() if name in known}
         found = counts(rank)
         assert {name: found[name] for name in expected} == expected
-        assert rank.in_mpi <= rank.seconds and rank.sent_to_others == 0
+        assert rank.in_mpi_s <= rank.duration_s and rank.sent_to_others_bytes == 0
     sent = sum(sum(sizes) for sizes in messages(written, "send").values())
-    assert sum(rank.sent_to_node for rank in counted) == pytest.approx(sent, rel=0.02)  # persistent ones are rounded
+    assert sum(rank.sent_to_node_bytes for rank in counted) == pytest.approx(
+        sent, rel=0.02
+    )  # persistent ones are rounded
 
 
 @pytest.mark.families
 def test_the_layer_takes_no_memory_of_the_programs_heap(installation: Installation) -> None:
     """Does it use no function that allocates, and not the C++ library, which allocates when it is loaded?"""
-    layer = mpi.program(installation, mpi.FORECAST)
+    layer = mpi.build_target(installation, mpi.FORECAST_TARGET)
     read = [["readelf", "-d", layer], ["nm", "-DC", "--undefined-only", layer]]
     needed, used = (subprocess.run(one, check=True, capture_output=True, text=True).stdout for one in read)
     assert "libc.so" in needed and "libstdc++" not in needed
@@ -89,7 +91,7 @@ def test_the_layer_takes_no_memory_of_the_programs_heap(installation: Installati
 def test_errors_are_the_programs_own(installation: Installation, programs: Path, tmp_path: Path, words: str) -> None:
     """Do calls that fail, that are cancelled, and windows get the same results as without?"""
     done = forecast(installation, calls(installation, programs), 2, tmp_path, words)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert [rank.state for rank in read_ranks(tmp_path)] == [RecordingState.FINALIZED] * 2
 
 
@@ -112,7 +114,7 @@ def test_fortran_is_counted_once_and_where_it_calls(
             "MPI_Allreduce": 1, "MPI_Comm_split": 1, "MPI_Gather": 1, "MPI_Bcast": 1, "MPI_Comm_free": 1,
             "MPI_Barrier": 1,
         }  # fmt: skip
-        assert {Path(one.site[0]).name for one in rank.calls if one.site} == {program.name}
+        assert {Path(one.site[0]).name for one in rank.call_groups if one.site} == {program.name}
 
 
 def test_sizes_and_kinds_are_distinguished(installation: Installation, programs: Path, tmp_path: Path) -> None:
@@ -122,13 +124,13 @@ def test_sizes_and_kinds_are_distinguished(installation: Installation, programs:
     assert compiler
     program = compiled(installation, compiler, "forecast_sizes.c", programs)
     done = forecast(installation, program, 2, tmp_path)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     for rank in read_ranks(tmp_path):
         kinds: dict[tuple[str, str, int], tuple[int, int]] = {}
-        for one in rank.calls:
+        for one in rank.call_groups:
             kind = (one.name, one.category.name.lower(), round(one.mean_bytes))
             number, messages_of_it = kinds.get(kind, (0, 0))
-            kinds[kind] = (number + one.calls, messages_of_it + one.messages)
+            kinds[kind] = (number + one.num_calls, messages_of_it + one.num_messages)
         assert kinds == {
             ("MPI_Irecv", "point_to_point", 8192): (3, 3),
             ("MPI_Isend", "point_to_point", 8192): (3, 3),
@@ -138,7 +140,7 @@ def test_sizes_and_kinds_are_distinguished(installation: Installation, programs:
             ("MPI_Startall", "point_to_point", 1024): (2, 4),
             ("MPI_Wait", "point_to_point", 1024): (4, 4),
             ("MPI_Sendrecv", "point_to_point", 64): (1, 1),
-            ("MPI_Send" if rank.number == 0 else "MPI_Recv", "point_to_point", 40): (1, 1),
+            ("MPI_Send" if rank.rank == 0 else "MPI_Recv", "point_to_point", 40): (1, 1),
             ("MPI_Allreduce", "collective", 8): (5, 5),
             ("MPI_Iallreduce", "collective", 80): (1, 1),
             ("MPI_Wait", "collective", 80): (1, 1),
@@ -148,8 +150,8 @@ def test_sizes_and_kinds_are_distinguished(installation: Installation, programs:
             ("MPI_Put", "one_sided", 256): (1, 1),
             ("MPI_Win_free", "one_sided", 0): (1, 0),
         }
-        assert {one.place for one in rank.calls} == {PartnerPlace.NODE}
-        assert {one.category for one in rank.calls} >= {CallCategory.COLLECTIVE, CallCategory.ONE_SIDED}
+        assert {one.partner_place for one in rank.call_groups} == {PartnerPlace.NODE}
+        assert {one.category for one in rank.call_groups} >= {CallCategory.COLLECTIVE, CallCategory.ONE_SIDED}
 
 
 def times_agree(times: list[tuple[float, float]]) -> bool:
@@ -169,17 +171,17 @@ def test_polls_are_counted_without_a_clock(installation: Installation, programs:
         folder = tmp_path / str(len(runs))
         folder.mkdir()
         done = forecast(installation, program, 2, folder)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         rank = read_ranks(folder)[0]
         printed = [line.split() for line in done.stdout.splitlines()]
         assert len(printed) == 4
         runs.append([])
         for name, polls, seconds in printed:
-            rows = [one for one in rank.calls if one.name == name]
-            assert sum(one.calls for one in rows) == int(polls)
-            found = [(one.messages, one.bytes) for one in rows if one.messages]
+            rows = [one for one in rank.call_groups if one.name == name]
+            assert sum(one.num_calls for one in rows) == int(polls)
+            found = [(one.num_messages, one.total_bytes) for one in rows if one.num_messages]
             assert found == ([] if name == "MPI_Iprobe" else [(1, 1024)])
-            runs[-1].append((sum(one.seconds + one.between_seconds for one in rows), float(seconds)))
+            runs[-1].append((sum(one.duration_s + one.between_polls_s for one in rows), float(seconds)))
     assert any(map(times_agree, runs)), runs
 
 
@@ -190,12 +192,12 @@ def test_threads_are_counted_each(installation: Installation, programs: Path, tm
     assert compiler
     program = compiled(installation, compiler, "forecast_threads.c", programs, "-pthread")
     done = forecast(installation, program, 2, tmp_path)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     if "no threads" in done.stdout:
         pytest.skip("this MPI has no MPI_THREAD_MULTIPLE here")
     for rank in read_ranks(tmp_path):
-        assert counts(rank)["MPI_Sendrecv"] == 4 * 500 and rank.lost_threads == 0
-        assert 2 <= rank.threads <= 5, "a thread may go on with the table of one that has ended"
+        assert counts(rank)["MPI_Sendrecv"] == 4 * 500 and rank.num_lost_threads == 0
+        assert 2 <= rank.num_threads <= 5, "a thread may go on with the table of one that has ended"
 
 
 @pytest.mark.families
@@ -211,7 +213,7 @@ def test_what_ends_early_leaves_what_it_has(
     ranks = read_ranks(tmp_path)
     assert state in {rank.state for rank in ranks} and RecordingState.FINALIZED not in {rank.state for rank in ranks}
     for rank in ranks:
-        assert 0 < rank.in_mpi <= rank.seconds
+        assert 0 < rank.in_mpi_s <= rank.duration_s
     assert max(counts(rank)["MPI_Allreduce"] for rank in ranks) == 5, "a launcher may end the others in the last one"
 
 
@@ -220,7 +222,7 @@ def test_without_a_folder_nothing_is_counted(installation: Installation, program
     """Does the program run as without the layer where it is loaded but not enabled, or has no place to write to?"""
     program = calls(installation, programs)
     for folder in ("", str(tmp_path / "none")):
-        layer = str(mpi.program(installation, mpi.FORECAST))
+        layer = str(mpi.build_target(installation, mpi.FORECAST_TARGET))
         assert lines(run(installation, program, 2, LD_PRELOAD=layer, NEARFIELD_FORECAST=folder))
     assert not list(tmp_path.iterdir())
 

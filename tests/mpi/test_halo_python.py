@@ -28,7 +28,7 @@ def mpi4py_on(inst: Installation) -> dict[str, str]:
     }
 
 
-def run(inst: Installation, script: Path, *arguments: str, ranks: int) -> mpi.Finished:
+def run(inst: Installation, script: Path, *arguments: str, ranks: int) -> mpi.FinishedLaunch:
     if ranks > CORES and inst.family == "mpich":
         pytest.skip("its ranks wait busily")
     argv = [sys.executable, str(script), *arguments]

@@ -52,7 +52,7 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
         if what == how and installation.name.startswith(where):
             pytest.skip(reason)
     env = environment(tmp_path, share_first=1, at_start=0)
-    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.HEAP_VARIABLE)}
     settings["MPIR_CVAR_FINALIZE_WAIT"] = "1"  # else MPICH aborts in MPI_Finalize where a freed request is not complete
     ranks = 3 if how == "spawn" else 2
     # Open MPI and MPICH from 4.3 on give a sender that waits its turn to help; on a busy host that may come late.
@@ -60,7 +60,7 @@ def test_messages_arrive(installation: Installation, messages: Path, tmp_path: P
     until = time.monotonic() + 60
     for number in itertools.count():
         done = mpi.run(installation, [str(messages), how], 2, oversubscribe=ranks > CORES, timeout_s=40, env=settings)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         assert "all right" in done.stdout.splitlines()
         ended = [report for report in reports(tmp_path) if report.values["rank"] != "-"]
         assert len(ended) >= 2
@@ -79,12 +79,12 @@ def test_random_programs_are_as_without(installation: Installation, programs: Pa
     that writes all the time (odd seeds), and where every page moves into shared memory at once?"""
     program = mpi_program.built(installation, "heap_random.cpp", programs)
     env = environment(share_first=1, at_start=0)
-    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.HEAP_VARIABLE)}
     command = [str(program), str(seed), "300"]
     outputs = []
     for extra in ({}, settings):
         done = mpi.run(installation, command, ranks, oversubscribe=ranks > CORES, timeout_s=120, env=extra)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         outputs.append(done.stdout)
     assert "all right" in outputs[0]
     assert outputs[1] == outputs[0]
@@ -97,9 +97,9 @@ def test_only_a_job_of_several_ranks_has_a_heap(
 ) -> None:
     """Is the memory of a job's only rank left to the C library, and is the reason reported?"""
     env = environment(tmp_path, at_start=0)
-    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.HEAP_VARIABLE)}
     done = mpi.run(installation, [str(messages), "nothing"], ranks, oversubscribe=ranks > CORES, env=settings)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     ended = [report.values["reason"] for report in reports(tmp_path) if report.values["program"] == messages.name[:15]]
     assert ended == ["there is only one rank" if ranks == 1 else "-"] * ranks
 
@@ -110,13 +110,13 @@ def test_programs_of_python_are_as_without(installation: Installation, tmp_path:
     NumPy arrays work, and do the arrays lie in the heap?"""
     pytest.importorskip("mpi4py")
     env = environment(tmp_path, at_start=0)
-    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.VARIABLE)}
+    settings = {name: env[name] for name in ("LD_PRELOAD", "ASAN_OPTIONS", shared_heap.HEAP_VARIABLE)}
     program = str(mpi_program.PROGRAMS / "heap_mpi4py.py")
     done = mpi.run(
         installation, [sys.executable, program], 2, oversubscribe=CORES < 2, timeout_s=100,
         env={**mpi4py_on(installation), **settings},
     )  # fmt: skip
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 True True", "1 True True"]
     if installation.family != "intel":  # it copies by process_vm_readv only on request
         assert sum(report.in_user_space for report in reports(tmp_path)) > 0

@@ -40,5 +40,5 @@ def test_the_judge_notices_a_wrong_patch(monkeypatch: pytest.MonkeyPatch) -> Non
         wrong = text.replace(exchange, f"{halo}\n{exchange}").replace(f"{exchange}\n{halo}", exchange)
         return Analysis(path, [Patch(path, text, wrong, "main", "early", "tested", (1, 1))])
 
-    monkeypatch.setattr(hostile_fuzz, "analyse", analyse_wrongly)
+    monkeypatch.setattr(hostile_fuzz, "analyze", analyse_wrongly)
     assert judge(seed, ranks=(2,), runs=(("3",),)).counts["wrong"] == 1

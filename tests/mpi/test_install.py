@@ -47,7 +47,7 @@ end subroutine documented
 
 
 def of_system() -> list[Installation]:
-    return [inst for inst in mpi.discover() if inst.origin == "PATH"] or mpi.discover()[:1]
+    return [inst for inst in mpi.find_usable_mpis() if inst.origin == "PATH"] or mpi.find_usable_mpis()[:1]
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
@@ -166,7 +166,7 @@ def test_projects_in_c_alone_and_other_versions(installed: Installed, tmp_path: 
 def test_another_mpi_is_refused(installed: Installed, tmp_path: Path) -> None:
     """Does find_package say so when a project is about to use the library with an MPI of another kind?"""
     kind = installed.inst.family == "openmpi"
-    others = [inst for inst in mpi.discover() if (inst.family == "openmpi") != kind and inst.family != "intel"]
+    others = [inst for inst in mpi.find_usable_mpis() if (inst.family == "openmpi") != kind and inst.family != "intel"]
     if not others:
         pytest.skip("needs Open MPI and MPICH")
     compiler = others[-1].compiler.with_name(others[-1].compiler.name.replace("cxx", "cc"))

@@ -12,7 +12,7 @@ import pytest
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.tune.launch_log import NATIVE_SUFFIX, SUFFIX
+from nearfield.tune.launch_log import LAUNCH_LOG_SUFFIX, NATIVE_LAUNCH_LOG_SUFFIX
 
 LIMIT_S = 90
 TUNE = [sys.executable, "-m", "nearfield", "tune", "--collectives", "--sizes", "8", "--budget", "600"]
@@ -53,22 +53,22 @@ class Tune:
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
+    mpi.build_target(inst, mpi.COLLECTIVES_PROGRAM_TARGET)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.parametrize(
     ("options", "suffix"),
     [
-        pytest.param([], SUFFIX, id="own", marks=pytest.mark.turn(0)),
-        pytest.param(["--native"], NATIVE_SUFFIX, id="native", marks=pytest.mark.turn(1)),
+        pytest.param([], LAUNCH_LOG_SUFFIX, id="own", marks=pytest.mark.turn(0)),
+        pytest.param(["--native"], NATIVE_LAUNCH_LOG_SUFFIX, id="native", marks=pytest.mark.turn(1)),
     ],
 )
 def test_it_goes_on_after_finished_launches(tmp_path: Path, options: list[str], suffix: str) -> None:
     """After Ctrl-C, are finished launches in the file that the message names; does the same command use them, with
     --resume and without; and does --overwrite discard them?"""
     log = tmp_path / f"rules.toml{suffix}"
-    options = [*options, "--mpi", mpi.choose(None).name]
+    options = [*options, "--mpi", mpi.choose_mpi(None).name]
     with Tune(tmp_path, *options) as tune:
         tune.until(lambda: log.exists() and log.read_bytes().endswith(b"\n"))
         assert "the same command goes on" in tune.interrupt()

@@ -12,7 +12,7 @@ from nearfield import mpi
 from nearfield.mpi import Installation, selection
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.marked_processes import is_dead_process
-from nearfield.rewrite.check.build import c_wrapper
+from nearfield.rewrite.check.build import c_compiler_wrapper
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
@@ -35,14 +35,14 @@ def test_default_is_the_mpi_of_mpicc(
     installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a choice, is it the MPI to which the first mpicc on PATH belongs, and is that said?"""
-    put_script(tmp_path / "bin/mpicc", f'exec {c_wrapper(installation)} "$@"')
+    put_script(tmp_path / "bin/mpicc", f'exec {c_compiler_wrapper(installation)} "$@"')
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     if installation.family == "intel":
         monkeypatch.setenv("I_MPI_ROOT", str(installation.root))
-    choice = mpi.default()
+    choice = mpi.choose_default_mpi()
     assert choice.installation.library == installation.library
-    assert f"to which mpicc on PATH belongs ({tmp_path}/bin/mpicc)" in choice.why
-    assert mpi.discover()[0] == choice.installation == mpi.choose(None)
+    assert f"to which mpicc on PATH belongs ({tmp_path}/bin/mpicc)" in choice.reason
+    assert mpi.find_usable_mpis()[0] == choice.installation == mpi.choose_mpi(None)
 
 
 def test_an_mpi_that_starts_no_ranks_is_not_the_default(
@@ -51,20 +51,20 @@ def test_an_mpi_that_starts_no_ranks_is_not_the_default(
     """Is the next MPI taken if the launcher of mpicc's MPI fails, does the user read its words, and is something said
     while it is waited for?"""
     inst = next((one for one in installations if not one.origin.startswith("wheel ")), installations[0])
-    put_script(tmp_path / "bin/mpicc", f'exec {c_wrapper(inst)} "$@"')
+    put_script(tmp_path / "bin/mpicc", f'exec {c_compiler_wrapper(inst)} "$@"')
     put_script(tmp_path / "bin/mpicxx", f'exec {inst.compiler} "$@"')
     starts = f'[ "$1" = --version ] && exec {inst.launcher} --version; sleep 3; echo no ranks today >&2; exit 1'
-    for name in FAMILIES[inst.family].launchers:
+    for name in FAMILIES[inst.family].launcher_names:
         put_script(tmp_path / "bin" / name, starts)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    broken = mpi.choose(str(tmp_path / "bin"))
-    monkeypatch.setattr(selection, "SAY_EVERY_S", 0.5)
+    broken = mpi.choose_mpi(str(tmp_path / "bin"))
+    monkeypatch.setattr(selection, "REPORT_INTERVAL_S", 0.5)
     messages: list[str] = []
-    assert broken.launcher.parent == tmp_path / "bin" and "no ranks today" in selection._start_problem(
+    assert broken.launcher.parent == tmp_path / "bin" and "no ranks today" in selection._find_start_problem(
         broken, messages.append
     )
     assert messages and all("waiting for 2 ranks" in line for line in messages)
-    assert mpi.default().installation.launcher != broken.launcher
+    assert mpi.choose_default_mpi().installation.launcher != broken.launcher
 
 
 # ---- building
@@ -74,11 +74,11 @@ def test_built_program_runs_by_itself(installation: Installation, trial: Path) -
     """Does a program built with each MPI's wrapper find that MPI's library without LD_LIBRARY_PATH, and do 2
     ranks exchange a message?"""
     done = mpi.run(installation, [str(trial)], 2, timeout_s=60)
-    assert done.ok, done.stderr
+    assert done.has_succeeded, done.stderr
     lines = sorted(done.stdout.splitlines())
     assert [line.split(" by ")[0].split(" on ")[0] for line in lines] == ["rank 0 of 2", "rank 1 of 2"]
     assert ["got 1" in lines[0], "got 0" in lines[1]] == [True, True]
-    assert FAMILIES[installation.family].library_version(lines[0].split(" by ")[1] + " ") is not None
+    assert FAMILIES[installation.family].parse_library_version(lines[0].split(" by ")[1] + " ") is not None
 
 
 @pytest.mark.families
@@ -106,9 +106,9 @@ def test_nothing_survives_a_launch(installation: Installation, trial: Path, vict
         ranks.clear()  # they take longer to start here
     assert len(ranks) == 2
     assert done.timed_out == (victim == "nobody")
-    assert not done.ok
+    assert not done.has_succeeded
     assert not any(not is_dead_process(pid) for pid in ranks)
-    names = [p for family in FAMILIES.values() for p in family.shm_names]
+    names = [p for family in FAMILIES.values() for p in family.shm_patterns]
     left = [n for n in mpi.snapshot_shm() - before if any(Path(n).match(p) for p in names)]
     assert not [n for n in left if is_ours_and_unused(n)]
 

@@ -13,7 +13,7 @@ import pytest
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.launch import launch_command
-from nearfield.rules.called_collectives import load_called
+from nearfield.rules.called_collectives import load_called_collectives
 from nearfield.rules.schema import load_rules
 
 pytestmark = pytest.mark.turn(1)
@@ -23,8 +23,8 @@ NEARFIELD = [sys.executable, "-m", "nearfield"]
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.COLLECTIVES)
-    mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
+    mpi.build_target(inst, mpi.COLLECTIVES_TARGET)
+    mpi.build_target(inst, mpi.COLLECTIVES_PROGRAM_TARGET)
     mpi_program.built(inst, "called_collectives.cpp", programs)
 
 
@@ -42,7 +42,9 @@ def test_calls_are_counted(installation: Installation, programs: Path, tmp_path:
     out = tmp_path / "calls.toml"
     done = learn(installation, programs, out, ranks)
     assert done.returncode == 0, done.stderr
-    found = {(one.operation, one.ranks, one.nodes, one.size_bytes): one.calls for one in load_called(out).call}
+    found = {
+        (one.operation, one.ranks, one.nodes, one.size_bytes): one.calls for one in load_called_collectives(out).call
+    }
     if ranks == 1:
         assert not found and "called no collective" in done.stderr
         return
@@ -50,7 +52,7 @@ def test_calls_are_counted(installation: Installation, programs: Path, tmp_path:
                 ("barrier", ranks, 1, 0): 5}  # fmt: skip
     expected["allreduce", 2, 1, 8] = 20 * ranks // 2
     assert found == expected
-    assert all(one.seconds > 0 for one in load_called(out).call)
+    assert all(one.seconds > 0 for one in load_called_collectives(out).call)
     assert "tune --collectives --calls" in done.stderr and "allreduce" in done.stderr
 
 
@@ -75,8 +77,10 @@ def test_only_these_are_measured(installation: Installation, programs: Path, tmp
     command = [*NEARFIELD, "tune", "--collectives", "--calls", str(out), "-o", str(rules), "--budget", "20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170, check=False)
     assert done.returncode in (0, 6), done.stderr  # 6: a busy machine leaves all undecided
-    found = {(one.operation, one.ranks): [p.size_bytes for p in one.point] for one in load_rules(rules).collectives()}
-    worth = load_called(out).lengths(2)
+    found = {
+        (one.operation, one.ranks): [p.size_bytes for p in one.point] for one in load_rules(rules).collective_tables()
+    }
+    worth = load_called_collectives(out).lengths_to_measure(2)
     assert found
     for (operation, ranks), sizes in found.items():
         assert ranks == 2 and set(worth[operation]) <= set(sizes)

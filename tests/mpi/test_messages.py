@@ -122,8 +122,8 @@ def test_messages_arrive_under_the_models_candidates(installation: Installation,
     """With what `tune` tries first as rules, and under `nearfield run`: the same messages?"""
     transport, _ = mpi.transport_or_reason(installation)
     assert transport
-    knobs, topology = find_knobs(installation.family, installation.version, transport), Topology.live()
-    distance, (core, _) = list(topology.representatives().items())[-1]
+    knobs, topology = find_knobs(installation.family, installation.version, transport), Topology.of_this_machine()
+    distance, (core, _) = list(topology.representative_pairs().items())[-1]
     stock = stock_digests(installation, program, 2)
     argv, env = launch_command(installation, [str(program), str(SEED), str(COUNT)], 2)
     for settings in candidate_settings(knobs, topology.cache_bytes(core), distance)[:CANDIDATES]:
@@ -136,6 +136,6 @@ def test_messages_arrive_under_the_models_candidates(installation: Installation,
 
 def test_another_seed_is_other_messages(installation: Installation, program: Path) -> None:
     """Does the digest depend on the messages at all, with an odd number of ranks too? (One MPI is enough to tell.)"""
-    if installation != mpi.discover()[0]:
+    if installation != mpi.find_usable_mpis()[0]:
         pytest.skip("told by the first MPI")
     assert digests(installation, program, 3, {}, 1) != digests(installation, program, 3, {}, 2)

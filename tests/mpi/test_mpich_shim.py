@@ -16,7 +16,7 @@ import mpi_program
 import pytest
 
 from nearfield import mpi
-from nearfield.mpi import Finished, Installation
+from nearfield.mpi import FinishedLaunch, Installation
 from nearfield.mpi.compiler import compiler_environment
 
 SHIM = "libnearfield_mpich.so"
@@ -142,7 +142,7 @@ def has_thresholds(inst: Installation) -> bool:
 
 def build_ahead(inst: Installation, programs: Path) -> None:
     if has_thresholds(inst):
-        mpi.program(inst, SHIM)
+        mpi.build_target(inst, SHIM)
         mpi_program.built(inst, "single_copies.cpp", programs)
 
 
@@ -156,7 +156,7 @@ def mpich(installations: list[Installation]) -> Installation:
 
 @pytest.fixture
 def shim(mpich: Installation) -> Path:
-    return mpi.program(mpich, SHIM)
+    return mpi.build_target(mpich, SHIM)
 
 
 @pytest.fixture
@@ -164,15 +164,15 @@ def program(mpich: Installation, programs: Path) -> Path:
     return mpi_program.built(mpich, "single_copies.cpp", programs)
 
 
-def run(inst: Installation, program: Path, shim: Path, rules: str, *words: str, **env: str) -> Finished:
+def run(inst: Installation, program: Path, shim: Path, rules: str, *words: str, **env: str) -> FinishedLaunch:
     """Three ranks, with the shim preloaded into the launcher too. Empty `rules`: none."""
     env = {"LD_PRELOAD": str(shim), "NEARFIELD_PAIR_CLASSES": CLASSES, "NEARFIELD_PAIR_RULES": rules, **env}
     done = mpi.run(inst, [str(program), *words], 3, oversubscribe=len(CORES) < 3, timeout_s=30, env=env)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     return done
 
 
-def singly(done: Finished) -> dict[tuple[str, int], list[int]]:
+def singly(done: FinishedLaunch) -> dict[tuple[str, int], list[int]]:
     """(way, receiver) -> sizes that were copied by the kernel."""
     sizes: dict[tuple[str, int], set[int]] = defaultdict(set)
     for line in done.stdout.splitlines():
@@ -186,7 +186,7 @@ def stock_copies(inst: Installation, program: Path, shim: Path, *words: str) -> 
     return singly(run(inst, program, shim, "", *words))
 
 
-def spoken(done: Finished) -> list[str]:
+def spoken(done: FinishedLaunch) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("nearfield:")]
 
 

@@ -18,7 +18,7 @@ from nearfield.mpi import Installation
 from nearfield.rules.collective_tables import NativeCollectiveTable, NativeRangeTable
 from nearfield.rules.native import FAMILIES
 from nearfield.rules.schema import load_rules, save_rules
-from nearfield.tune.native_launch import LaunchOutput, algorithm_argument, launch
+from nearfield.tune.native_launch import LaunchOutput, format_algorithm_argument, launch_measuring_program
 
 CORES = len(os.sched_getaffinity(0))
 NEARFIELD = [sys.executable, "-m", "nearfield"]
@@ -26,14 +26,14 @@ SIZE = 4096
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
+    mpi.build_target(inst, mpi.COLLECTIVES_PROGRAM_TARGET)
     mpi_program.built(inst, "collectives_random.cpp", programs)
 
 
 def measure(inst: Installation, words: list[str], environment: dict[str, str], ranks: int = 2) -> LaunchOutput:
-    program = mpi.program(inst, mpi.COLLECTIVES_PROGRAM)
+    program = mpi.build_target(inst, mpi.COLLECTIVES_PROGRAM_TARGET)
     cpus = [sorted(os.sched_getaffinity(0))[i % CORES] for i in range(ranks)]
-    return launch(inst, program, cpus, words, environment, lambda done: None)
+    return launch_measuring_program(inst, program, cpus, words, environment, lambda done: None)
 
 
 def table(operation: str, name: str, number: int | None, ranks: int = 2) -> NativeCollectiveTable:
@@ -60,16 +60,16 @@ def test_programs_that_load_nothing_are_right_under_the_selection(
     right = [name for name in fitting if name in operations]
     ones = [next((one for one in listed[name] if one.name in fitting[name]), listed[name][0]) for name in right]
     tables = [table(name, one.name, one.id) for name, one in zip(right, ones, strict=True)]
-    selected = family.select(tables, installation).write(tmp_path)
-    check = "check" if family.guards_operators else "check-any-call"
+    selected = family.make_selection(tables, installation).write_files(tmp_path)
+    check = "check" if family.excludes_user_operators else "check-any-call"
     sizes = {name: (0,) if name == "barrier" else (8, SIZE, 8 * SIZE) for name in right}
     words = [f"{name}:{size}:mpi:{check}" for name, all_of_it in sizes.items() for size in all_of_it]
     found = measure(installation, ["native-calls", *words], selected)
-    assert not found.refusals
+    assert not found.failures
     assert len(found.samples) == len(words)
     program = mpi_program.built(installation, "collectives_random.cpp", programs)
     done = mpi.run(installation, [str(program), "3", "300"], 2, env=selected, oversubscribe=CORES < 2, timeout_s=120)
-    assert done.ok and "all right" in done.stdout, done.stdout + done.stderr
+    assert done.has_succeeded and "all right" in done.stdout, done.stdout + done.stderr
 
 
 @pytest.mark.families
@@ -77,15 +77,15 @@ def test_algorithms_are_measured_in_turn(installation: Installation) -> None:
     """Where the MPI lets algorithms change in a program, are those that it lists measured beside its own choice, with
     the errors of those that cannot do a call reported instead of the program ended?"""
     family = FAMILIES[installation.family]
-    if family.mode == "launches":
+    if family.measurement_mode == "launches":
         pytest.skip("this MPI reads its selection only when a program starts")
     ones = list(family.list_algorithms(installation, lambda line: None)["alltoall"])
-    word = f"alltoall:{SIZE}:mpi,{','.join(map(algorithm_argument, ones))}:check"
-    found = measure(installation, [family.mode, word], dict(family.measuring))
+    word = f"alltoall:{SIZE}:mpi,{','.join(map(format_algorithm_argument, ones))}:check"
+    found = measure(installation, [family.measurement_mode, word], dict(family.measurement_variables))
     (samples,) = {tuple(one) for of_cell in found.samples.values() for one in of_cell}
-    refused = {one.algorithm for one in found.refusals}
+    refused = {one.algorithm for one in found.failures}
     assert {*samples, *refused} == {"mpi", *(one.name for one in ones)} and "mpi" in samples and len(samples) > 2
-    assert all(one.reason.startswith("MPI_ERR") for one in found.refusals)
+    assert all(one.reason.startswith("MPI_ERR") for one in found.failures)
 
 
 @pytest.mark.families
@@ -99,9 +99,11 @@ def test_open_mpis_file_is_read_for_one_number_of_ranks(installation: Installati
         one for one in family.list_algorithms(installation, lambda line: None)["barrier"] if one.name == "two_proc"
     )
     for ranks, fails in ((2, False), (3, True)):
-        selected = family.select([table("barrier", two.name, two.id, ranks)], installation).write(tmp_path)
+        selected = family.make_selection([table("barrier", two.name, two.id, ranks)], installation).write_files(
+            tmp_path
+        )
         try:
-            failed = bool(measure(installation, ["native-calls", "barrier:0:mpi:check"], selected, ranks=3).refusals)
+            failed = bool(measure(installation, ["native-calls", "barrier:0:mpi:check"], selected, ranks=3).failures)
         except MeasurementError:  # in a barrier before the first check
             failed = True
         assert failed == fails
@@ -114,11 +116,11 @@ def test_algorithms_that_do_not_keep_the_order_are_noticed(installation: Install
     if installation.family != "openmpi":
         pytest.skip("other MPIs guard their algorithms, or do not say what they are")
     ones = FAMILIES["openmpi"].list_algorithms(installation, lambda line: None)["allreduce"]
-    ring = algorithm_argument(next(one for one in ones if one.name == "ring"))
-    environment = dict(FAMILIES["openmpi"].measuring)
+    ring = format_algorithm_argument(next(one for one in ones if one.name == "ring"))
+    environment = dict(FAMILIES["openmpi"].measurement_variables)
     for check, reasons in (("check", []), ("check-any-call", ["wrong results with an operator that does not commute"])):
         found = measure(installation, ["native-communicators", f"allreduce:{SIZE}:mpi,{ring}:{check}"], environment)
-        assert [one.reason for one in found.refusals] == reasons
+        assert [one.reason for one in found.failures] == reasons
 
 
 @pytest.mark.skipif(CORES < 2, reason="needs two cores")
@@ -126,7 +128,7 @@ def test_algorithms_that_do_not_keep_the_order_are_noticed(installation: Install
 def test_tune_writes_rules_or_says_that_nothing_is_decided(tmp_path: Path) -> None:
     """Does `tune --collectives --native` write a table for each operation that is decided in the little time that it is
     given, or say why there are none?"""
-    rules, inst = tmp_path / "rules.toml", mpi.choose(None)
+    rules, inst = tmp_path / "rules.toml", mpi.choose_mpi(None)
     words = [*NEARFIELD, "tune", "--collectives", "--native", "--mpi", inst.name, "--sizes", "8,64KiB", "--budget", "5"]
     done = subprocess.run([*words, "-o", str(rules)], cwd=tmp_path, capture_output=True, text=True, timeout=170)
     assert done.returncode in (0, 6), done.stderr
@@ -135,13 +137,13 @@ def test_tune_writes_rules_or_says_that_nothing_is_decided(tmp_path: Path) -> No
         return
     found = load_rules(rules)
     assert (found.mpi.family, found.mpi.version) == (inst.family, inst.version)
-    assert found.native_collectives() and all(one.point for one in found.native_collectives())
+    assert found.native_collective_tables() and all(one.point for one in found.native_collective_tables())
 
 
 def test_run_sets_what_the_rules_select(tmp_path: Path) -> None:
     """Does `run` write the file of the MPI's own selection and give it to the ranks, and keep it away from ranks that
     may be on other nodes?"""
-    inst, topology = mpi.choose(None), Topology.live()
+    inst, topology = mpi.choose_mpi(None), Topology.of_this_machine()
     rules = make_empty_rules(inst, topology)
     rule = rule_of_distance(rules, "shared-l3", (0, 1), 0.0, 2)
     rule.native_collective = [table("allreduce", "recursive_doubling", 3)]

@@ -20,7 +20,7 @@ from mpi_program import PROGRAMS
 
 from nearfield import _native, mpi
 from nearfield._native import stream
-from nearfield.mpi import Finished, Installation
+from nearfield.mpi import FinishedLaunch, Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe.observing import iterate_events
 
@@ -61,17 +61,17 @@ def calls(inst: Installation, programs: Path) -> Path:
 
 
 def build_ahead(inst: Installation, programs: Path) -> None:
-    mpi.program(inst, LAYER)
+    mpi.build_target(inst, LAYER)
     calls(inst, programs)
 
 
-def run(inst: Installation, program: Path, ranks: int, *words: str, **env: str) -> Finished:
+def run(inst: Installation, program: Path, ranks: int, *words: str, **env: str) -> FinishedLaunch:
     command = [str(program), *words]
     return mpi.run(inst, command, ranks, oversubscribe=ranks > CORES, timeout_s=100, env=env)
 
 
-def observed(inst: Installation, program: Path, ranks: int, folder: Path, *words: str) -> Finished:
-    preloaded = f"{HOOKS}:{mpi.program(inst, LAYER)}"
+def observed(inst: Installation, program: Path, ranks: int, folder: Path, *words: str) -> FinishedLaunch:
+    preloaded = f"{HOOKS}:{mpi.build_target(inst, LAYER)}"
     return run(inst, program, ranks, *words, LD_PRELOAD=preloaded, NEARFIELD_OBSERVE=str(folder))
 
 
@@ -239,8 +239,8 @@ def check_laws(ranks: list[Rank], said: str) -> None:
 # ---- tests
 
 
-def lines(done: Finished) -> list[str]:
-    assert done.ok, done.stdout + done.stderr
+def lines(done: FinishedLaunch) -> list[str]:
+    assert done.has_succeeded, done.stdout + done.stderr
     return sorted(done.stdout.splitlines())
 
 
@@ -267,7 +267,7 @@ def test_streams_obey_laws_and_the_program_does_not_notice(
 def test_streams_of_few_ranks_obey_laws(installation: Installation, programs: Path, tmp_path: Path, ranks: int) -> None:
     """Do the laws hold where a rank is its own neighbour, and where there are two?"""
     done = observed(installation, calls(installation, programs), ranks, tmp_path)
-    assert done.ok, done.stdout + done.stderr
+    assert done.has_succeeded, done.stdout + done.stderr
     check_laws(streams(tmp_path), done.stdout)
 
 
@@ -281,7 +281,7 @@ def test_what_cannot_be_simulated_is_refused(installation: Installation, program
         folder = tmp_path / words
         folder.mkdir()
         done = observed(installation, calls(installation, programs), 2, folder, words)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         assert [rank.refused() for rank in streams(folder)] == [wanted, wanted]
 
 
@@ -316,12 +316,12 @@ def test_without_observation_every_call_goes_straight_on(
 ) -> None:
     """Where the layer is loaded but nothing is observed, does the program run as without the layer?"""
     program = calls(installation, programs)
-    assert lines(run(installation, program, 2, LD_PRELOAD=str(mpi.program(installation, LAYER))))
+    assert lines(run(installation, program, 2, LD_PRELOAD=str(mpi.build_target(installation, LAYER))))
 
 
 def test_shows_nothing_but_mpi_names(installation: Installation) -> None:
     """Does the layer need nothing of libmpi to load, and offer nothing else that could stand before a program's own?"""
-    layer = mpi.program(installation, LAYER)
+    layer = mpi.build_target(installation, LAYER)
     needed = subprocess.run(["readelf", "-d", str(layer)], check=True, capture_output=True, text=True).stdout
     assert "mpi" not in "".join(line for line in needed.splitlines() if "NEEDED" in line)
     shown = subprocess.run(["nm", "-D", str(layer)], check=True, capture_output=True, text=True).stdout.splitlines()

@@ -21,7 +21,7 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.profile import load, where
-from nearfield.report.page import render
+from nearfield.report.page import render_report
 
 pytestmark = pytest.mark.turn(1)
 
@@ -110,14 +110,14 @@ def test_an_observed_program_is_simulated(installation: Installation, tmp_path, 
     parts = where(records, metric="time_in", policy="memory", memory_slowdown=1)
     assert sum(parts["value"]) == pytest.approx(sum(of[0][0] for of in first["rank_times_ns"]) / 2)
     assert set(where(records, call="MPI_Sendrecv")["line"]) == {"observed_ring.c:21 (main)"}
-    page = render(load(profile))
+    page = render_report(load(profile))
     assert all(title in page for title in ("The program by policy", "Where the time goes", "When the ranks are in MPI"))
     assert isinstance(CliRunner().invoke(app, [*words, "-o", str(profile)]).exception, ProfileError)
 
 
 def test_a_trace_is_simulated_for_each_value_of_a_key(tmp_path, programs):
     """Does --sweep give the times of `simulate run` on a machine with each value, and does it take a trace only?"""
-    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    observe_ring(mpi.find_usable_mpis()[0], tmp_path, programs, 2)
     words = ["simulate", "run", str(tmp_path / "trace"), "--on", "epyc-9755", "--nodes", "2", "--policy", "payload-l3"]
     key = "memory.latency_ns"
     done = CliRunner().invoke(app, [*words, "--sweep", f"{key}=115,230", "--json"])
@@ -136,7 +136,7 @@ def test_a_trace_is_simulated_for_each_value_of_a_key(tmp_path, programs):
 
 def test_a_trace_has_error_bars(tmp_path, programs):
     """Are times and savings within their error bars, and do these follow from the times that --sweep gives?"""
-    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    observe_ring(mpi.find_usable_mpis()[0], tmp_path, programs, 2)
     words = ["simulate", "run", str(tmp_path / "trace"), "--on", "leo3", "--nodes", "2", "--policy", "payload-l3"]
     done = CliRunner().invoke(app, [*words, "--sensitivity", "--json"])
     assert done.exit_code == 0, done.output
@@ -156,7 +156,7 @@ def test_a_trace_has_error_bars(tmp_path, programs):
 def test_received_data_lies_until_it_is_read(tmp_path, programs):
     """Does --first-reads say for each receiving line how long its data lies, without another digit? The ring's
     program reads its message, and only one rank prints the sum."""
-    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    observe_ring(mpi.find_usable_mpis()[0], tmp_path, programs, 2)
     words = ["simulate", "run", str(tmp_path / "trace"), "--nodes", "2", "--policy", "payload-l3"]
     done = CliRunner().invoke(app, [*words, "--first-reads", "--json"])
     assert done.exit_code == 0, done.output
@@ -179,7 +179,7 @@ def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
     """Do ranks that start at other times take another time, always the same for the same number of repeats, and are
     time and saving the means of these with Student's intervals? Is a single simulation one of ranks that start
     together?"""
-    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    observe_ring(mpi.find_usable_mpis()[0], tmp_path, programs, 2)
     words = ["simulate", "run", str(tmp_path / "trace"), "--nodes", "1", "--policy", "payload-l3"]
 
     def simulated(*options: str) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_repeated_simulations_give_means_with_intervals(tmp_path, programs):
 def test_repeats_separate_changes_from_scatter(tmp_path, programs):
     """Do --sweep and --sensitivity compare means, and leave out what may be scatter? Slower memory is slower, but a
     NIC that nothing uses changes no digit."""
-    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    observe_ring(mpi.find_usable_mpis()[0], tmp_path, programs, 2)
     words = ["simulate", "run", str(tmp_path / "trace"), "--on", "leo3", "--nodes", "1", "--policy", "memory"]
     sweep = ["--sweep", "memory.latency_ns=80,81,400", "--repeat", "4"]
     done = CliRunner().invoke(app, [*words, *sweep, "--json"])
@@ -237,7 +237,7 @@ def test_repeats_separate_changes_from_scatter(tmp_path, programs):
 
 def test_an_interrupted_sweep_prints_what_is_finished(tmp_path, programs):
     """Does Ctrl-C print the values that are finished, and end with its own exit code?"""
-    observe_ring(mpi.discover()[0], tmp_path, programs, 2)
+    observe_ring(mpi.find_usable_mpis()[0], tmp_path, programs, 2)
     words = [sys.executable, "-m", "nearfield", "simulate", "run", str(tmp_path / "trace"), "--nodes", "1"]
     sweep = ["--sweep", "memory.latency_ns=80..400:200", "--repeat", "100", "--json"]
     running = subprocess.Popen([*words, *sweep], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -260,7 +260,7 @@ def test_an_interrupted_sweep_prints_what_is_finished(tmp_path, programs):
 def test_a_program_does_not_print_into_data(outcomes, programs):
     """Is standard output JSON and nothing else if a command is simulated, and what the program prints still to be
     seen?"""
-    inst = mpi.discover()[0]
+    inst = mpi.find_usable_mpis()[0]
     command, environment = mpi.launch_command(inst, [str(build_ring(inst, programs))], 2, oversubscribe=True)
     words = [sys.executable, "-m", "nearfield", "simulate", "run", *outcomes, "--nodes", "2", "--json", "--", *command]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=environment)

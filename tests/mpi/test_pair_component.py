@@ -15,7 +15,7 @@ import pytest
 from build_lock import build_lock
 
 from nearfield import mpi
-from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.topology import CORE_DISTANCES, Topology
 from nearfield.mpi import Installation
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ pytestmark = [pytest.mark.skipif(bool(why_not()), reason=why_not())]
 def build_ahead(inst: Installation, programs: Path) -> None:
     """The component as `nearfield run` builds it (test_per_pair.py), and as tests take it."""
     if inst.family == "openmpi" and inst.version.startswith("4.") and not why_not():
-        mpi.program(inst, mpi.COMPONENT)
+        mpi.build_target(inst, mpi.COMPONENT_TARGET)
         component_in(programs)
 
 
@@ -252,15 +252,15 @@ def test_a_class_cannot_exceed_the_transport(run: Runs, stock: str) -> None:
 
 
 # These thresholds show the distance of two ranks: each has another largest size of SIZES that is eager.
-LIMITS = dict(zip(DISTANCES, (1024, 2048, 3072, 4096, 16384, 32768), strict=True))
-UP_TO = dict(zip(DISTANCES, (800, 1500, 2500, 3500, 8000, 20000), strict=True))
+LIMITS = dict(zip(CORE_DISTANCES, (1024, 2048, 3072, 4096, 16384, 32768), strict=True))
+UP_TO = dict(zip(CORE_DISTANCES, (800, 1500, 2500, 3500, 8000, 20000), strict=True))
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two bound ranks need two cores")
 def test_unbound_ranks_share_only_the_node(run: Runs) -> None:
     """Are ranks that are not bound of distance same-node, and bound ones of the distance that their cores have?"""
     rules = {"btl_nearfield_rules": ";".join(f"{distance}:eager_limit={n}" for distance, n in LIMITS.items()), **WIDE}
-    topology = Topology.live()
+    topology = Topology.of_this_machine()
     of_cores = topology.distance(topology.cores[0][0], topology.cores[1][0])
     free = run(2, "pair_limits", *SIZES, **rules).stdout
     bound = run(2, "pair_limits", *SIZES, options=("--bind-to", "core"), **rules).stdout

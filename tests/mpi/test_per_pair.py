@@ -14,7 +14,7 @@ from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
 from nearfield.apply import per_pair
-from nearfield.apply.plan import application
+from nearfield.apply.plan import apply_rules
 from nearfield.mpi import Installation, launch_command
 from nearfield.mpi.detect_command import DetectedMpi
 from nearfield.rules.schema import Rules, RuleTable
@@ -69,11 +69,11 @@ def test_the_component_cannot_be_built(
     log.write_text("module.h:5:10: fatal error: opal_config.h: No such file or directory\n")
 
     def fails(inst: Installation, target: str) -> Path:
-        raise mpi.build.explain_failure(inst, mpi.build._TARGET_NAMES[target], log)
+        raise mpi.build.explain_build_failure(inst, mpi.build._TARGET_NAMES[target], log)
 
-    monkeypatch.setattr(mpi, "program", fails)
+    monkeypatch.setattr(mpi, "build_target", fails)
     rules = two_distances(inst, "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
-    made = application(rules, recognised(inst), inherited={})
+    made = apply_rules(rules, recognised(inst), inherited_environment={})
     assert made.environment == {"OMPI_MCA_btl_vader_eager_limit": "32768"}
     [warning] = made.warnings
     assert warning.startswith(f"the Open MPI component cannot be built for {inst.name}: module.h:5:10: fatal error")
@@ -84,7 +84,7 @@ def test_an_mpi_without_means_gets_one_set(installations: list[Installation]) ->
     """Is that a note for who asks, and no warning, as it cannot be otherwise with this MPI?"""
     inst = of(installations, "openmpi", "5.")
     rules = two_distances(inst, "ob1 / sm", {"eager_limit": 1024}, {"eager_limit": 32768})
-    made = application(rules, recognised(inst), inherited={})
+    made = apply_rules(rules, recognised(inst), inherited_environment={})
     assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": "32768"}
     assert any("takes no parameters per pair" in note for note in made.notes) and not made.warnings
 
@@ -94,7 +94,7 @@ def test_an_mpi_that_is_not_known_gets_one_set(installations: list[Installation]
     """Are rules used as far as they can be where nothing can be built, as it is not known for what?"""
     rules = two_distances(installations[0], "ob1 / vader", {"eager_limit": 1024}, {"eager_limit": 32768})
     rules.mpi.family, rules.mpi.version = "openmpi", "4.1.4"
-    made = application(rules, found, inherited={})
+    made = apply_rules(rules, found, inherited_environment={})
     assert made.environment == {"OMPI_MCA_btl_vader_eager_limit": "32768"}
     assert any("not known which MPI will run; one set for all pairs" in note for note in made.notes)
 
@@ -103,10 +103,10 @@ def test_equal_rules_need_nothing_loaded(installations: list[Installation], monk
     """Is nothing built, and no MPI looked for, where all distances have the same parameters?"""
     inst = of(installations, "openmpi", "5.")
     rules = two_distances(inst, "ob1 / sm", {"eager_limit": 8192}, {"eager_limit": 8192})
-    assert not per_pair.rules_differ(rules)
-    for name in ("program", "discover"):
+    assert not per_pair.have_different_parameters(rules)
+    for name in ("build_target", "find_usable_mpis"):
         monkeypatch.setattr(mpi, name, lambda *arguments: pytest.fail("must not be asked"))
-    made = application(rules, recognised(inst), inherited={})
+    made = apply_rules(rules, recognised(inst), inherited_environment={})
     assert made.environment == {"OMPI_MCA_btl_sm_eager_limit": "8192"}
 
 
@@ -116,7 +116,7 @@ def test_mpich_gets_a_threshold_per_destination(installations: list[Installation
     inst = of(installations, "mpich", "5.")
     far = {"cell_size": 65536, "pack_buffer": 65536, "cma_threshold": 2147483647}
     rules = two_distances(inst, "ch4 / posix", {"cma_threshold": 16384}, far)
-    made = application(rules, recognised(inst), inherited={"LD_PRELOAD": "libc.so.6"})
+    made = apply_rules(rules, recognised(inst), inherited_environment={"LD_PRELOAD": "libc.so.6"})
     assert (
         made.environment["NEARFIELD_PAIR_RULES"] == "shared-l3:single_copy_from=16384;same-node:single_copy_from=never"
     )
@@ -124,7 +124,7 @@ def test_mpich_gets_a_threshold_per_destination(installations: list[Installation
     assert made.environment["MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE"] == "65536"
     assert "MPIR_CVAR_CH4_IPC_CMA_P2P_THRESHOLD" not in made.environment
     file = write(tmp_path, rules)
-    argv, env = launch_command(inst, [str(mpi.program(inst)), "--transport-probe"], 2)
+    argv, env = launch_command(inst, [str(mpi.build_target(inst)), "--transport-probe"], 2)
     for near, copied in (("shared-l3", True), ("same-node", False)):
         more = {"NEARFIELD_PAIR_CLASSES": f"0-1:{near}"}
         done = nearfield("run", "--force", "--rules", file, "--", *argv, env={**env, **more})

@@ -59,7 +59,7 @@ def test_the_places_of_the_cores_are_listed(whole: Profile) -> None:
 
 def test_records_have_place_and_parameters(whole: Profile) -> None:
     """Do pairs have their distance, scenarios of all ranks none, and cases the parameters the engine describes?"""
-    topology = Topology.live()
+    topology = Topology.of_this_machine()
     pairs = whole.records.filter(pl.col("pair").is_not_null())
     for pair, distance in set(pairs.select("pair", "distance").iter_rows()):
         assert topology.distance(*map(int, pair.split("-"))) == distance

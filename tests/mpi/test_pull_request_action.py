@@ -11,7 +11,7 @@ from test_run import no_single_copy
 from tuning import write
 
 from nearfield import mpi
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.mpi import Installation, launch_command
 
 pytestmark = pytest.mark.turn(0)
@@ -41,14 +41,17 @@ def outputs(folder: Path) -> dict[str, str]:
 def test_a_program_is_compared_and_advised(installation: Installation, tmp_path: Path) -> None:
     """Is the program built first, are both verbs run on it, and does the summary have the comment?"""
     rules = write(tmp_path, no_single_copy(installation))
-    argv, environment = launch_command(installation, [str(mpi.program(installation)), "--transport-probe"], 2)
+    argv, environment = launch_command(installation, [str(mpi.build_target(installation)), "--transport-probe"], 2)
     done = measured(
         tmp_path, environment, COMMAND=shlex.join(argv), BUILD="nearfield --version > built", RULES=rules,
         PROFILE=PROFILE, RUNS=2, FAIL_IF_SLOWER="5%",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = outputs(tmp_path)
-    assert found["compare-exit-code"] == str(NOT_DECIDED) and found["advise-exit-code"] in ("0", str(NOT_DECIDED))
+    assert found["compare-exit-code"] == str(NOT_DECIDED_EXIT_CODE) and found["advise-exit-code"] in (
+        "0",
+        str(NOT_DECIDED_EXIT_CODE),
+    )
     text = Path(found["comment"]).read_text()
     assert "a verdict needs at least 6 runs of each" in text and "**not decided**" in text
     assert "nearfield advise` ended" not in text and "What was examined" in text, done.stderr

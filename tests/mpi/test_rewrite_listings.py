@@ -12,8 +12,8 @@ from observed import compile_observed, observe
 from nearfield import mpi
 from nearfield._native import simulation, stream
 from nearfield.mpi.compiler import compiler_environment
-from nearfield.rewrite import analyse
-from nearfield.rewrite.check.build import c_wrapper, include_folders
+from nearfield.rewrite import analyze
+from nearfield.rewrite.check.build import c_compiler_wrapper, mpi_include_folders
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 VARIANTS = {"listing-1": "", "opt1": "warm-send", "opt2": "reverse"}
@@ -24,8 +24,8 @@ Did = tuple[object, ...]  # a store (array, row, column) with the elements that 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
     """Returns the program of each variant: the listing itself, and what the tool makes of it."""
-    inst = mpi.choose(None)
-    found = analyse(LISTING, [f"-I{folder}" for folder in include_folders(inst)])
+    inst = mpi.choose_mpi(None)
+    found = analyze(LISTING, [f"-I{folder}" for folder in mpi_include_folders(inst)])
     made = {"": LISTING.read_text(), **{one.transformation: one.rewritten for one in found.patches}}
     return {variant: made[name] for variant, name in VARIANTS.items()}
 
@@ -91,10 +91,10 @@ def expected(variant: str) -> Iterator[Did]:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_judged_stencil_is_what_the_tool_makes(variant: str, texts: dict[str, str], tmp_path: Path) -> None:
     """Does the program access the same elements and send the same messages, in the same order, as the scenario?"""
-    inst = next((one for one in mpi.discover() if one.family == "mpich"), mpi.choose(None))
+    inst = next((one for one in mpi.find_usable_mpis() if one.family == "mpich"), mpi.choose_mpi(None))
     source, program = tmp_path / "listing.c", tmp_path / "program"
     source.write_text(small(texts[variant]))
-    environment = {**inst.env, **compiler_environment(inst), "NEARFIELD_CC": str(c_wrapper(inst))}
+    environment = {**inst.env, **compiler_environment(inst), "NEARFIELD_CC": str(c_compiler_wrapper(inst))}
     compile_observed(str(source), program, "-O1", **environment)
     command, launched = mpi.launch_command(inst, [str(program)], 2, oversubscribe=True)
     ended = observe(tmp_path, "--mpi", inst.name, "--", *command, environment=launched)

@@ -18,13 +18,13 @@ PROGRAMS = [random_program(seed) for seed in range(200)]
 @pytest.fixture(scope="module")
 def inst() -> Installation:
     """Returns the MPI beside this Python: its ranks yield where there are more than processors."""
-    return mpi.choose()
+    return mpi.choose_mpi()
 
 
 @pytest.mark.turn(1)
 def test_every_legal_variant_of_random_programs_does_as_the_original() -> None:
     """Does the analysis find orders that are wrong? These are 20 programs; tests/fuzz_rewrite.py takes thousands."""
-    found = mpi.discover()
+    found = mpi.find_usable_mpis()
     fastest = next((one for one in found if one.family == "mpich"), found[0])
     outcome = fuzz(range(20), fastest, (1, 2))
     assert not outcome.crashes and not outcome.mismatches, outcome

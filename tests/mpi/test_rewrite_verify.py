@@ -48,23 +48,23 @@ OVERLAPPED = rewritten(POST, INNER, WAIT, FIRST)
 @pytest.fixture(scope="module")
 def inst() -> Installation:
     """Returns one MPI, of the family that starts fastest if it is there; what verify sees depends on none."""
-    found = mpi.discover()
+    found = mpi.find_usable_mpis()
     return next((one for one in found if one.family == "mpich"), found[0])
 
 
 @pytest.fixture(scope="module")
 def verifier(inst: Installation) -> Iterator[Verifier]:
-    with Verifier(Program(SOURCE), ORIGINAL, inst, ranks=(2,)) as made:
+    with Verifier(Program(SOURCE), ORIGINAL, inst, rank_counts=(2,)) as made:
         yield made
 
 
 def test_a_right_rewrite_is_verified(inst: Installation) -> None:
-    program = Program(SOURCE, runs=(("3",), ("4",)))
-    with Verifier(program, ORIGINAL, inst, ranks=(1, 2)) as made:
+    program = Program(SOURCE, arguments_by_run=(("3",), ("4",)))
+    with Verifier(program, ORIGINAL, inst, rank_counts=(1, 2)) as made:
         verdict = made.verify(OVERLAPPED)
     assert verdict.is_equivalent, verdict
-    assert (verdict.runs, verdict.notes) == (4, ())
-    assert verdict.messages == 3 + 2 * 3 + 4 + 2 * 4
+    assert (verdict.num_runs, verdict.notes) == (4, ())
+    assert verdict.num_messages == 3 + 2 * 3 + 4 + 2 * 4
     assert "-ffp-contract=off" in str(verdict)
 
 
@@ -119,7 +119,7 @@ HIDDEN = {
 
 def test_a_wrong_order_is_refused_although_all_values_are_right(inst: Installation) -> None:
     """Is it noticed which write a read saw, where both wrote the same value?"""
-    with Verifier(Program(SOURCE), ZEROS, inst, ranks=(2,)) as made:
+    with Verifier(Program(SOURCE), ZEROS, inst, rank_counts=(2,)) as made:
         assert made.verify(ZEROS.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST)).is_equivalent
         for name, wrong in HIDDEN.items():
             verdict = made.verify(ZEROS.replace(EXCHANGE + NEST, wrong))
@@ -138,7 +138,7 @@ def test_which_bytes_a_message_has_is_known(inst: Installation) -> None:
         before.replace(wait + reads[1] + reads[2], text)
         for text in (reads[1] + wait + reads[2], reads[2] + wait + reads[1])
     )
-    with Verifier(Program(SOURCE), before, inst, ranks=(2,)) as made:
+    with Verifier(Program(SOURCE), before, inst, rank_counts=(2,)) as made:
         assert made.verify(between).is_equivalent
         assert not made.verify(early).is_equivalent
 
@@ -147,7 +147,7 @@ def test_a_rewrite_that_needs_buffered_sends_hangs_and_is_ended(
     verifier: Verifier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Does a version that only works because MPI buffers short messages count as one that hangs?"""
-    monkeypatch.setattr(verify, "MIN_LIMIT_S", 1.0)
+    monkeypatch.setattr(verify, "MIN_HANG_LIMIT_S", 1.0)
     send = "    MPI_Send(u + n, n, MPI_DOUBLE, up, 0, MPI_COMM_WORLD);\n"
     receive = "    MPI_Recv(u, n, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
     assert "it hangs" in verifier.verify(rewritten(send, receive, NEST)).problem
@@ -156,14 +156,14 @@ def test_a_rewrite_that_needs_buffered_sends_hangs_and_is_ended(
 def test_what_the_original_leaves_to_chance_is_not_compared(inst: Installation) -> None:
     """Is a version refused because of a number that differs in each run? It must not be, and the note says so."""
     text = ORIGINAL.replace("MPI_Init(", 'int getpid(void);\n  printf("%d\\n", getpid());\n  MPI_Init(')
-    with Verifier(Program(SOURCE), text, inst, ranks=(2,)) as made:
+    with Verifier(Program(SOURCE), text, inst, rank_counts=(2,)) as made:
         verdict = made.verify(text.replace(EXCHANGE + NEST, POST + INNER + WAIT + FIRST))
     assert verdict.is_equivalent
     assert any("what it prints" in note for note in verdict.notes)
 
 
 def test_nothing_is_proved_without_messages(inst: Installation) -> None:
-    with Verifier(Program(SOURCE, runs=(("0",),)), ORIGINAL, inst, ranks=(2,)) as made:
+    with Verifier(Program(SOURCE, arguments_by_run=(("0",),)), ORIGINAL, inst, rank_counts=(2,)) as made:
         assert "no run sent a message" in made.verify(OVERLAPPED).problem
 
 
@@ -175,7 +175,7 @@ def test_nothing_is_proved_without_messages(inst: Installation) -> None:
     ],
 )
 def test_an_original_that_cannot_be_run_is_an_error(inst: Installation, text: str, says: str) -> None:
-    with Verifier(Program(SOURCE), text, inst, ranks=(2,)) as made, pytest.raises(UsageError, match=says):
+    with Verifier(Program(SOURCE), text, inst, rank_counts=(2,)) as made, pytest.raises(UsageError, match=says):
         made.verify(text.replace("t = 0", "t = 1"))
 
 
@@ -198,8 +198,8 @@ def test_measure_sees_a_gain(inst: Installation) -> None:
     late = ORIGINAL.replace(EXCHANGE, "    if (rank) { int usleep(unsigned); usleep(10000); }\n" + EXCHANGE)
     program = Program(SOURCE, ("-O3",))
     gain = measure_gain(program, late, ORIGINAL, inst, budget_s=0)
-    assert gain.pairs == MIN_PAIRS
-    assert gain.total.value > 1 and gain.messages is not None
+    assert gain.num_pairs == MIN_PAIRS
+    assert gain.total_speedup.value > 1 and gain.message_speedup is not None
     with pytest.raises(CompileError, match="uu"):
         measure_gain(program, ORIGINAL, ORIGINAL.replace("free(u)", "free(uu)"), inst)
     with pytest.raises(MeasurementError, match="failed"):
@@ -229,11 +229,11 @@ def test_the_verb_writes_what_is_verified_and_nothing_else(
     texts = {"early": rewritten(POST, NEST, WAIT), "overlap": OVERLAPPED}
     patches = [Patch(file, ORIGINAL, text, "main", name, "tested", (29, 31)) for name, text in texts.items()]
     arguments = ["rewrite", str(file), "--verify", "--apply", "--ranks", "2", "--run", "3", "--mpi", inst.name]
-    monkeypatch.setattr(rewrite, "analyse", lambda *_, **__: Analysis(file, patches[:1]))
+    monkeypatch.setattr(rewrite, "analyze", lambda *_, **__: Analysis(file, patches[:1]))
     done = CliRunner().invoke(app, arguments)
     assert (done.exit_code, file.read_text()) == (0, ORIGINAL)
     assert "the rewritten program is not the same" in done.output.replace("\n", " ")
-    monkeypatch.setattr(rewrite, "analyse", lambda *_, **__: Analysis(file, list(patches)))
+    monkeypatch.setattr(rewrite, "analyze", lambda *_, **__: Analysis(file, list(patches)))
     done = CliRunner().invoke(app, arguments)
     assert (done.exit_code, file.read_text()) == (0, OVERLAPPED)
     assert CliRunner().invoke(app, [*arguments, "--ranks", "two"]).exit_code != 0

@@ -9,7 +9,7 @@ from rewriting import analyse_c, names
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite import analyse
+from nearfield.rewrite import analyze
 from nearfield.rewrite.check.build import Program
 from nearfield.rewrite.check.verify import Verifier
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
@@ -23,7 +23,7 @@ PIECES = ChunkSizes(64, 64)  # eight doubles
 @pytest.fixture(scope="module")
 def inst() -> Installation:
     """Returns MPICH if it is installed, since its ranks start fastest."""
-    return next((one for one in mpi.discover() if one.family == "mpich"), mpi.choose(None))
+    return next((one for one in mpi.find_usable_mpis() if one.family == "mpich"), mpi.choose_mpi(None))
 
 
 JACOBI = """\
@@ -83,13 +83,13 @@ def test_the_loop_of_a_callee_is_split_and_the_program_does_the_same(
     patch = made["overlap"]
     assert patch.original == JACOBI and patch.rewritten.startswith(JACOBI.partition("int main")[0])
     calls = JACOBI.partition("    exchange(")[0].count("\n") + 1
-    assert patch.lines == (calls - 1, calls + 1)  # from the block's beginning on, where variables are declared
+    assert patch.changed_lines == (calls - 1, calls + 1)  # from the block's beginning on, where variables are declared
     new = patch.rewritten.partition("int main")[2]
     assert "int i, down_update;" in new and "const double quarter = 0.25;" in new
     assert "exchange(" not in new and "update(" not in new and new.count("MPI_Irecv") == 2
     assert "the body of exchange and update stands in place of its call" in patch.reason
-    program = Program(tmp_path / "program.c", runs=(("7",),))
-    with Verifier(program, JACOBI, inst, ranks=(1, 2, 4)) as verifier:
+    program = Program(tmp_path / "program.c", arguments_by_run=(("7",),))
+    with Verifier(program, JACOBI, inst, rank_counts=(1, 2, 4)) as verifier:
         verdict = verifier.verify(patch.rewritten)
     assert verdict.is_equivalent, verdict
 
@@ -131,8 +131,8 @@ def test_it_does_the_same_at_the_end_of_a_block(tmp_path: Path, arguments: list[
     assert "overlap" in names(analysis)
     overlapped = next(one.rewritten for one in analysis.patches if one.transformation == "overlap")
     assert "{ MPI_Irecv(a + n - 1" in overlapped
-    program = Program(tmp_path / "program.c", runs=(("7",), ("40",)))
-    with Verifier(program, GUARDED, inst, ranks=(1, 3)) as made:
+    program = Program(tmp_path / "program.c", arguments_by_run=(("7",), ("40",)))
+    with Verifier(program, GUARDED, inst, rank_counts=(1, 3)) as made:
         verdict = made.verify(overlapped)
     assert verdict.is_equivalent, verdict
 
@@ -140,12 +140,16 @@ def test_it_does_the_same_at_the_end_of_a_block(tmp_path: Path, arguments: list[
 def test_cut_messages_are_verified(arguments: list[str], inst: Installation) -> None:
     """Does the program do the same with cut messages: with few columns, with a short last piece, on an odd number of
     ranks?"""
-    found = analyse(
-        ROWS, arguments, only=frozenset({"cut", "strip-mine"}), pieces=PIECES, assume_uniform=("cols", "rows")
+    found = analyze(
+        ROWS,
+        arguments,
+        transformation_names=frozenset({"cut", "strip-mine"}),
+        chunk_sizes=PIECES,
+        assume_uniform=("cols", "rows"),
     )
     assert {one.transformation for one in found.patches} == {"cut", "strip-mine"}
     runs = (("4", "9"), ("7", "41"))
-    with Verifier(Program(ROWS, runs=runs), ROWS.read_text(), inst, ranks=(1, 2, 3)) as verifier:
+    with Verifier(Program(ROWS, arguments_by_run=runs), ROWS.read_text(), inst, rank_counts=(1, 2, 3)) as verifier:
         for patch in found.patches:
             verdict = verifier.verify(patch.rewritten)
             assert verdict.is_equivalent, verdict

@@ -9,8 +9,8 @@ import pytest
 from tuning import nearfield
 
 from nearfield import mpi
-from nearfield.apply.rules_library import library_name
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.apply.rules_library import library_file_name
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.mpi import Installation, launch_command
 from nearfield.rules.schema import load_rules
 
@@ -29,12 +29,12 @@ OF_A_SHORT_TUNE = (
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Installation, Path]:
     """Returns an MPI and the rules that a short tune has found for it."""
-    inst, out = mpi.choose(None), tmp_path_factory.mktemp("tuned") / "rules.toml"
+    inst, out = mpi.choose_mpi(None), tmp_path_factory.mktemp("tuned") / "rules.toml"
     done = nearfield("tune", "--mpi", inst.name, *SHORT, "-o", out)
-    if done.code == NOT_DECIDED and not out.exists():
+    if done.code == NOT_DECIDED_EXIT_CODE and not out.exists():
         done = nearfield("tune", "--resume", "--confirm-best", "-o", out)
     if not out.exists():
-        assert done.code == NOT_DECIDED, done.err
+        assert done.code == NOT_DECIDED_EXIT_CODE, done.err
         pytest.skip("on this busy machine nothing was decided")
     return inst, out
 
@@ -46,7 +46,7 @@ def test_a_real_file_is_checked(tuned: tuple[Installation, Path], tmp_path: Path
     inst, file = tuned
     done = nearfield("rules", "check", file)
     assert done.code == 0 and f"{file}: right" in done.out and inst.name in done.out
-    named = tmp_path / library_name(load_rules(file))
+    named = tmp_path / library_file_name(load_rules(file))
     named.write_bytes(file.read_bytes())
     done = nearfield("rules", "check", "--library", named)
     problems = [line for line in done.out.splitlines() if line.startswith("  ") and "note: " not in line]
@@ -59,7 +59,7 @@ def test_a_file_of_a_busy_machine_is_refused(tuned: tuple[Installation, Path], t
     rules = load_rules(tuned[1])
     text = tuned[1].read_text()
     (line,) = [line for line in text.splitlines() if line.startswith("busy_share")]
-    file = tmp_path / library_name(rules)
+    file = tmp_path / library_file_name(rules)
     file.write_text(text.replace(line, "busy_share = 0.31"))
     done = nearfield("rules", "check", "--library", file)
     assert done.code == 4 and "other programs took 31% of the cores' time" in done.out

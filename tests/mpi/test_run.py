@@ -41,7 +41,7 @@ def no_single_copy(inst: Installation) -> Rules:
 def test_an_unmodified_program_is_tuned(installation: Installation, tmp_path: Path) -> None:
     """Does the same command line send by other means under `nearfield run`, and does -v say what was set?"""
     file = write(tmp_path, no_single_copy(installation))
-    argv, env = launch_command(installation, [str(mpi.program(installation)), "--transport-probe"], 2)
+    argv, env = launch_command(installation, [str(mpi.build_target(installation)), "--transport-probe"], 2)
     stock = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
     tuned = nearfield("run", "-v", "--rules", file, "--", *argv, env=env)
     assert tuned.code == 0, tuned.err
@@ -52,7 +52,7 @@ def test_an_unmodified_program_is_tuned(installation: Installation, tmp_path: Pa
 
 
 def test_the_launcher_and_the_program_show_the_mpi(installation: Installation) -> None:
-    engine = str(mpi.program(installation))
+    engine = str(mpi.build_target(installation))
     for found in (
         mpi_of_launcher([str(installation.launcher), "-n", "2", "true"]),
         mpi_of_program(["srun", "-n", "2", engine]),
@@ -70,7 +70,7 @@ def test_a_program_of_another_mpi_is_refused(installations: list[Installation], 
         pytest.skip("one family of MPI here")
     first, second = list(families.values())[:2]
     file = write(tmp_path, rules_for(first, transport(first), {}))
-    done = nearfield("run", "--rules", file, "--", first.launcher, "-n", "1", mpi.program(second), "--describe")
+    done = nearfield("run", "--rules", file, "--", first.launcher, "-n", "1", mpi.build_target(second), "--describe")
     assert done.code == 3 and "each rank would be alone" in done.words
 
 
@@ -79,7 +79,7 @@ def test_no_mpi_is_named_that_the_program_cannot_run_with(
     installation: Installation, installations: list[Installation]
 ) -> None:
     """Is --mpi refused if it contradicts the program, and accepted for another MPI with the same binary interface?"""
-    program = [str(mpi.program(installation)), "--describe"]
+    program = [str(mpi.build_target(installation)), "--describe"]
     for named in installations:
         if (named.family == "openmpi") == (installation.family == "openmpi"):
             assert detect_mpi(program, named.name).family == named.family
@@ -265,7 +265,7 @@ def heap_rules(rules: Path) -> Path:
 @pytest.mark.parametrize("before", ["", "/usr/a.so", "/usr/a.so:/usr/b.so"])
 def test_what_users_preload_stays(heap_rules: Path, before: str) -> None:
     """Under exported files, is ours put before what a user preloads, once however often the file is read?"""
-    ours = str(shared_heap.library_path())
+    ours = str(shared_heap.heap_library_path())
     env = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     setting = f"LD_PRELOAD={before}" if before else ":"
     wanted = f"{ours}:{before}" if before else ours
@@ -288,7 +288,7 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
     made = load_rules(heap_rules)
     for there in (False, True):
         if there:
-            shutil.copy(shared_heap.library_path(), central)
+            shutil.copy(shared_heap.heap_library_path(), central)
         text, slurm, module = (export_text(made, "", form, heap_rules, central) for form in ("env", "slurm", "module"))
         shown = subprocess.run(
             ["sh", "-euc", f"{text}\necho ${{NEARFIELD_HEAP:-none}}"], capture_output=True, text=True
@@ -300,7 +300,7 @@ def test_what_cannot_be_preloaded_sets_nothing(heap_rules: Path, tmp_path: Path)
         assert f'[file readable "{central}"]' in tests and "module unload" in module
     assert "every process" in text
     message = nearfield("export", "--rules", heap_rules, "--library", tmp_path / "none.so").err
-    assert "not there yet" in message and f"cp {shared_heap.library_path()} {tmp_path / 'none.so'}" in " ".join(
+    assert "not there yet" in message and f"cp {shared_heap.heap_library_path()} {tmp_path / 'none.so'}" in " ".join(
         message.split()
     )
     assert "cannot be preloaded" in nearfield("export", "--rules", heap_rules, "--library", "none.so").err
@@ -342,7 +342,7 @@ def test_ranks_get_the_heap_from_the_exported_file(
     argv[1:1] = ["-x", "MINE=1"]
     env["OMPI_MCA_mca_base_param_files"] = str(file)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
-    assert done.stdout == f"on=1 {shared_heap.library_path()} 1\n", done.stderr
+    assert done.stdout == f"on=1 {shared_heap.heap_library_path()} 1\n", done.stderr
     heap_rules.write_text(heap_rules.read_text().replace('"5.0.11"', '"4.1.4"').replace("ob1 / sm", "ob1 / vader"))
     with pytest.raises(UsageError, match="mpirun -x fails.*--format env"):
         export_text(load_rules(heap_rules), "", "conf", heap_rules)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
-from nearfield.mpi import Finished, Installation
+from nearfield.mpi import FinishedLaunch, Installation
 from nearfield.profile import load
 
 pytestmark = pytest.mark.turn(1)
@@ -27,7 +27,7 @@ def alone(trace: Path, *options: str) -> str:
     return done.stdout
 
 
-def on_shards(inst: Installation, count: int, trace: Path, *options: str) -> tuple[Finished, str]:
+def on_shards(inst: Installation, count: int, trace: Path, *options: str) -> tuple[FinishedLaunch, str]:
     """Returns how the job ended, and all that it printed."""
     argv = [sys.executable, "-m", "nearfield", "simulate", "run", str(trace), *OPTIONS, *options, "--mpi"]
     lines: list[str] = []
@@ -63,7 +63,7 @@ def test_the_number_of_shards_is_not_seen(installation: Installation, ring: Path
 def test_an_error_of_one_shard_is_reported_once(ring: Path, tmp_path: Path) -> None:
     """Is a stream that is cut, on the last shard, what ends all? Are regions and nodes that are not there reported as
     one process reports them?"""
-    inst = mpi.discover()[0]
+    inst = mpi.find_usable_mpis()[0]
     cut = tmp_path / "cut"
     shutil.copytree(ring, cut)
     stream = cut / "rank-3.nfs"

@@ -13,7 +13,7 @@ from tuning import rules_for
 from nearfield import mpi
 from nearfield.apply import site
 from nearfield.mpi import Installation
-from nearfield.mpi.process import Finished
+from nearfield.mpi.process import FinishedLaunch
 from nearfield.rules.knobs import find_knobs
 
 CORES = len(os.sched_getaffinity(0))
@@ -43,19 +43,19 @@ class Cluster:
         names = {knob.name for knob in find_knobs(inst.family, inst.version, carrier).knob}
         parameters = {name: value} if name else {}
         parameters |= {"shared_heap": "on"} if "shared_heap" in names else {}
-        (self.rules,) = site.install(self.prefix, [rules_for(inst, carrier, parameters)])
-        self.file = self.prefix / site.RULES / self.rules.name
+        (self.rules,) = site.install_site(self.prefix, [rules_for(inst, carrier, parameters)])
+        self.file = self.prefix / site.RULES_FOLDER / self.rules.name
 
-    def run(self, *words: str, **variables: str) -> Finished:
+    def run(self, *words: str, **variables: str) -> FinishedLaunch:
         program = mpi_program.built(self.inst, "site_job.cpp", self.programs)
-        env = {"LD_PRELOAD": str(self.prefix / site.LIBRARY), **variables}
+        env = {"LD_PRELOAD": str(self.prefix / site.LIBRARY_PATH), **variables}
         command = [str(program), self.variable, *words]
         done = mpi.run(self.inst, command, 2, oversubscribe=CORES < 2, timeout_s=60, env=env)
-        assert done.ok, done.stdout + done.stderr
+        assert done.has_succeeded, done.stdout + done.stderr
         assert done.stdout.count("data right") == 2
         return done
 
-    def is_tuned(self, done: Finished) -> bool:
+    def is_tuned(self, done: FinishedLaunch) -> bool:
         """Returns whether both ranks had the value of the rules; an MPI without parameters says nothing of that. Fails
         if only one had it."""
         count = done.stdout.count(f"value {self.value} ")
@@ -86,7 +86,7 @@ class Cluster:
         return lines
 
 
-def ours(done: Finished) -> list[str]:
+def ours(done: FinishedLaunch) -> list[str]:
     """Returns what the library said."""
     return [line for line in done.stderr.splitlines() if line.startswith("nearfield: ")]
 
@@ -94,8 +94,8 @@ def ours(done: Finished) -> list[str]:
 @pytest.fixture
 def cluster(installation: Installation, programs: Path, tmp_path: Path) -> Cluster:
     made = Cluster(installation, programs, tmp_path)
-    site.set_setting(made.prefix, site.LOG, str(made.prefix / "log.jsonl"))
-    site.create_log(made.prefix / "log.jsonl")
+    site.write_setting(made.prefix, site.LOG_KEY, str(made.prefix / "log.jsonl"))
+    site.create_log_file(made.prefix / "log.jsonl")
     return made
 
 
@@ -171,7 +171,7 @@ def test_files_that_others_can_change_are_not_used(cluster: Cluster) -> None:
 @pytest.mark.families
 def test_the_switch_works_in_spite_of_mistakes(cluster: Cluster) -> None:
     """Does `off` count though another line is wrong, and is everything off if site.conf cannot be trusted?"""
-    conf = cluster.prefix / site.SETTINGS
+    conf = cluster.prefix / site.SETTINGS_FILE
     conf.write_text(f"nonsense\n{conf.read_text()}\noff = until Monday\n")
     (said,) = ours(cluster.run())
     assert "line 1 is not understood" in said
@@ -191,7 +191,7 @@ def test_own_commands_do_without_the_rules_of_the_site(cluster: Cluster) -> None
 @pytest.mark.families
 def test_the_site_switches_all_off(cluster: Cluster) -> None:
     """Does one line of site.conf end it for all jobs, silently, with its reason in the log?"""
-    site.set_setting(cluster.prefix, site.OFF, "until Monday")
+    site.write_setting(cluster.prefix, site.OFF_KEY, "until Monday")
     done = cluster.run(NEARFIELD_VERBOSE="1")
     assert not cluster.is_tuned(done) and not ours(done)
     logged = cluster.log_without_heap()

@@ -19,9 +19,9 @@ from old_files import make_old
 
 from nearfield import mpi
 from nearfield.mpi import Installation, file_use, launch_command, leftovers
-from nearfield.mpi.file_use import visible_users
+from nearfield.mpi.file_use import find_process_by_open_file
 from nearfield.mpi.leftovers import Leftover
-from nearfield.mpi.marked_processes import MARK, find_marked_pids
+from nearfield.mpi.marked_processes import MARK_VARIABLE, find_marked_pids
 
 CORES = len(os.sched_getaffinity(0))
 # The files that a killed job leaves. Intel MPI and UCX remove the names of their segments at once.
@@ -38,7 +38,7 @@ class Job:
     def __init__(self, inst: Installation, program: Path, folder: Path) -> None:
         self.folder, self.before, self.mark = folder, mpi.snapshot_shm(), uuid.uuid4().hex
         command, environment = launch_command(inst, [str(program), "spin"], 2, oversubscribe=CORES < 2)
-        environment |= {"TMPDIR": str(folder), MARK: self.mark}
+        environment |= {"TMPDIR": str(folder), MARK_VARIABLE: self.mark}
         self.launcher = subprocess.Popen(
             command,
             env=environment,
@@ -53,14 +53,14 @@ class Job:
             lines += [line] if line.startswith("pid ") else []
         assert len(lines) == 2
         processes = [Path(f"/proc/{pid}") for pid in find_marked_pids(self.mark)]
-        self.files = {path for process in processes for path in file_use._paths_of(process)}
+        self.files = {path for process in processes for path in file_use._open_paths_of_process(process)}
 
     def sweep(self, *, remove: bool = False) -> list[Leftover]:
         """Returns what the sweep finds of this job, and nothing of others, which it would remove as well."""
-        users = visible_users()
+        users = find_process_by_open_file()
         return [
-            leftovers._judge(one, users, remove)
-            for one in leftovers._candidates([self.folder], leftovers.SHM)
+            leftovers._judge_candidate(one, users, remove)
+            for one in leftovers._candidates([self.folder], leftovers.SHM_FOLDER)
             if one.path.is_relative_to(self.folder) or str(one.path) in self.files
         ]
 
@@ -144,7 +144,7 @@ def test_a_job_that_starts_during_sweeps_runs(installation: Installation, progra
     """While another process sweeps without a pause, do jobs start and exchange their messages?"""
     program = mpi_program.built(installation, "trial.cpp", programs)
     sweeper = (
-        "from pathlib import Path; from nearfield.mpi import leftovers; leftovers.MIN_AGE_S = -1.0\n"
+        "from pathlib import Path; from nearfield.mpi import leftovers; leftovers.MIN_STALE_AGE_S = -1.0\n"
         "print(flush=True)\n"
         "while True: leftovers.find_leftovers([])"
     )
@@ -153,6 +153,6 @@ def test_a_job_that_starts_during_sweeps_runs(installation: Installation, progra
             assert process.stdout and process.stdout.readline()
             for _ in range(3):
                 done = mpi.run(installation, [str(program)], 2, oversubscribe=CORES < 2, timeout_s=60)
-                assert done.ok, done.stderr
+                assert done.has_succeeded, done.stderr
         finally:
             process.kill()

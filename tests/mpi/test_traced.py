@@ -9,15 +9,15 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli import app
-from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.cases import SimulationCase
 from nearfield.reproduce.adverbs import degree_of
 from nearfield.reproduce.page import render_page
-from nearfield.reproduce.papers import choose_claims
-from nearfield.reproduce.session import Settings, reproduce
+from nearfield.reproduce.papers import select_claims
+from nearfield.reproduce.session import ReproductionSettings, reproduce
 from nearfield.reproduce.traced import parse_traces, simulate_traces
 
 
-def nothing(cases: list[Case]):
+def nothing(cases: list[SimulationCase]):
     """Simulates no imitation."""
     return iter(())
 
@@ -29,7 +29,7 @@ def ring(tmp_path_factory, programs: Path) -> Path:
 
 def test_a_trace_answers_without_changing_verdicts(ring, tmp_path):
     """Are the answers those of `simulate run`, what one trace cannot answer left open, and verdicts as they were?"""
-    wanted, settings = choose_claims(["S4.4"]), Settings(tmp_path / "out")
+    wanted, settings = select_claims(["S4.4"]), ReproductionSettings(tmp_path / "out")
     traces = simulate_traces(wanted, parse_traces([f"fft:4MiB={ring}"]), settings, lambda line: None)
     found = reproduce(wanted, settings, nothing, traced=traces)
     plain = reproduce(wanted, settings, nothing)
@@ -53,19 +53,19 @@ def test_a_trace_answers_without_changing_verdicts(ring, tmp_path):
     simulated = json.loads(CliRunner().invoke(app, [*words, "--memory-slowdown", "1"]).stdout)
     base, saved = simulated["time_ns"][0][0], simulated["time_ns"][2][0]
     gain = 1 - saved / base
-    clearly = degree_of("clearly improves performance", "difference").more
+    clearly = degree_of("clearly improves performance", "difference").min_difference
     assert improves.answer == ("holds" if gain > clearly else "does not")
     assert improves.ours.startswith(f"{100 * gain:.3g} %")
     assert constant.answer == "" and constant.ours == "one trace is no curve"
     assert answers["small: header-l2 on 8 nodes"].answer == ""
-    page = render_page(found, settings.out)
+    page = render_page(found, settings.out_folder)
     assert "is of real programs (fft:4194304" in page and "<dt>traced</dt>" in page
-    assert "traced" not in render_page(plain, settings.out)
+    assert "traced" not in render_page(plain, settings.out_folder)
 
 
 def test_mistakes_in_traces_are_reported(ring, tmp_path):
     """Are other applications, sizes and no traces refused, with what there is?"""
-    wanted, settings = choose_claims(["S4.4"]), Settings(tmp_path / "out")
+    wanted, settings = select_claims(["S4.4"]), ReproductionSettings(tmp_path / "out")
     for text in ("amg", "=x", "amg="):
         with pytest.raises(UsageError, match="no application and folder"):
             parse_traces([text])

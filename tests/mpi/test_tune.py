@@ -15,14 +15,14 @@ import pytest
 from tuning import NEARFIELD, in_process, nearfield
 
 from nearfield import mpi
-from nearfield.base.errors import NOT_DECIDED
-from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
+from nearfield.base.topology import CORE_DISTANCES, Topology
 from nearfield.mpi import Installation
 from nearfield.rules.knobs import find_knobs
 from nearfield.rules.schema import RuleTable, load_rules
 from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
-from nearfield.tune.tuning import Request, Tuning
+from nearfield.tune.tuning import TuneRequest, Tuning
 
 pytestmark = [pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")]
 SHORT = ("--budget", "5", "--sizes", "8,16KiB,1MiB")
@@ -33,7 +33,7 @@ def is_decided(out: Path, code: int, words: str) -> bool:
     if code == 0:
         assert not out.with_name(f"{out.name}.trials").exists(), words
         return True
-    assert code == NOT_DECIDED and "not decided: " in words and f"tune --resume -o {out}" in words, words
+    assert code == NOT_DECIDED_EXIT_CODE and "not decided: " in words and f"tune --resume -o {out}" in words, words
     assert out.with_name(f"{out.name}.trials").exists() and not out.exists()
     return False
 
@@ -47,7 +47,7 @@ def test_rules_are_found(installation: Installation, tmp_path: Path) -> None:
         return
     rules = load_rules(out)
     next_line = done.err.splitlines()[-1].partition("next: ")[2]
-    assert bool(next_line) == rules.sets_something
+    assert bool(next_line) == rules.has_any_setting
     if next_line:
         assert f"--rules {out}" in next_line, "it is not where `run` looks by itself"
         line = next_line.replace("mpirun ...", f"{installation.launcher} -n 1 echo ran")
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_at_once_and_the_best_so_far_can_be_saved(tmp_path: Path) ->
     _, err = process.communicate(timeout=20)
     assert "Traceback" not in err and (process.returncode, out.exists()) == (130, False), err
     done = nearfield("tune", "--resume", "--confirm-best", "-o", out)
-    if done.code == NOT_DECIDED:
+    if done.code == NOT_DECIDED_EXIT_CODE:
         assert "not decided: the search was interrupted" in done.out and not out.exists()
     else:
         assert done.code == 0 and load_rules(out).rule, done.err
@@ -128,20 +128,20 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     if not is_decided(out, done.code, done.out + done.err):
         return
     rules = load_rules(out)
-    stock = rules.knobs().memory({}, 2)
+    stock = rules.find_knob_file().shared_memory_bytes({}, 2)
     assert all((rule.memory_per_rank_bytes or 0) <= stock for rule in rules.rule)
 
 
 @pytest.mark.families
 def test_a_rule_is_measured_at_other_distances(installation: Installation) -> None:
     """Is what a rule does at another distance measured there? (The pair is the only one that this machine has.)"""
-    topology = Topology.live()
-    distance, pair = next(iter(topology.representatives().items()))
+    topology = Topology.of_this_machine()
+    distance, pair = next(iter(topology.representative_pairs().items()))
     knobs = find_knobs(installation.family, installation.version, mpi.transport_or_reason(installation)[0])
     settings = candidate_settings(knobs, topology.cache_bytes(pair[0]), distance)[0]
-    other = next(one for one in DISTANCES if one != distance)
+    other = next(one for one in CORE_DISTANCES if one != distance)
     rule = RuleTable(distance=other, pair="0-1", parameters=settings, memory_per_rank_bytes=0, at_ranks_per_node=2)
-    tuning = Tuning(Request(sizes=(8, 16 << 10)))
-    with PairedBenchmark(installation, mpi.program(installation), topology, pair, knobs) as benchmark:
+    tuning = Tuning(TuneRequest(sizes=(8, 16 << 10)))
+    with PairedBenchmark(installation, mpi.build_target(installation), topology, pair, knobs) as benchmark:
         tuning._measure_other_distances(benchmark, distance, [rule])
     assert 0.1 < rule.other_distances[distance] < 10

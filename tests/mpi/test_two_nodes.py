@@ -16,7 +16,7 @@ _LAUNCH = """
 import dataclasses, json, sys
 from nearfield import mpi
 name, exe, hosts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-done = mpi.run(mpi.choose(name), [exe], 2, hosts=[tuple(h) for h in hosts], timeout_s=30)
+done = mpi.run(mpi.choose_mpi(name), [exe], 2, hosts=[tuple(h) for h in hosts], timeout_s=30)
 print(json.dumps(dataclasses.asdict(done)))
 """
 

@@ -20,7 +20,7 @@ from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe.summary import summarize
 from nearfield.observe.trace import Trace
-from nearfield.rewrite.check.build import c_wrapper
+from nearfield.rewrite.check.build import c_compiler_wrapper
 
 pytestmark = pytest.mark.turn(1)
 
@@ -78,7 +78,7 @@ def test_what_happens_to_the_program_is_reported(tmp_path, plain, what, code, wo
 @pytest.mark.turn(1)
 def test_a_command_is_judged_and_simulated_without_hooks(tmp_path, programs):
     """Do `advise` and `simulate run` have Valgrind record the command, and refuse to for a trace?"""
-    inst = mpi.discover()[0]
+    inst = mpi.find_usable_mpis()[0]
     words, environment = mpi.launch_command(inst, [str(ring(inst, programs, hooks=False))], 1)
     profile = Path(__file__).parents[1] / "data/leo3-simulated"
     for verb, keep in (
@@ -91,8 +91,8 @@ def test_a_command_is_judged_and_simulated_without_hooks(tmp_path, programs):
             capture_output=True, text=True, timeout=120, check=False, env=environment,
         )  # fmt: skip
         trace = Trace(tmp_path / verb[0])
-        assert done.returncode == 0 and trace.about.recorder == "valgrind", done.stderr
-        assert trace.about.accesses > 2 * 4096 and '"accesses": 0' not in done.stdout
+        assert done.returncode == 0 and trace.metadata.recorder == "valgrind", done.stderr
+        assert trace.metadata.accesses > 2 * 4096 and '"accesses": 0' not in done.stdout
         refused = CliRunner().invoke(app, [*map(str, verb), "--valgrind", str(trace.folder)])
         assert "was observed already" in str(refused.exception)
 
@@ -115,7 +115,7 @@ def ring(inst: Installation, programs: Path, *, hooks: bool) -> Path:
     program = programs / f"valgrind-ring-{inst.name.replace('/', '-')}-{hooks}"
     if hooks:
         return compile_with_mpi(inst, "observed_ring.c", program, "-O1")
-    words = [c_wrapper(inst), "-O1", "-g", str(PROGRAMS / "observed_ring.c"), "-o", str(program)]
+    words = [c_compiler_wrapper(inst), "-O1", "-g", str(PROGRAMS / "observed_ring.c"), "-o", str(program)]
     subprocess.run(words, check=True, timeout=60, env={**os.environ, **inst.env, **compiler_environment(inst)})
     return program
 

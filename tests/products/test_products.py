@@ -15,11 +15,11 @@ import pytest
 from tuning import nearfield, rules_for, write
 
 from nearfield import mpi
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.profile import load
-from nearfield.rewrite.check.build import c_wrapper
+from nearfield.rewrite.check.build import c_compiler_wrapper
 from nearfield.rules.schema import load_rules
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two ra
 @pytest.fixture(scope="module")
 def inst(request: pytest.FixtureRequest) -> Installation:
     """Returns the MPI that `--mpi` names, otherwise the one that a user gets by default."""
-    return mpi.choose(request.config.getoption("--mpi"))
+    return mpi.choose_mpi(request.config.getoption("--mpi"))
 
 
 def launched(inst: Installation, *words: object) -> tuple[list[str], dict[str, str]]:
@@ -50,7 +50,7 @@ def test_probe_measures_a_profile(inst: Installation, tmp_path: Path) -> None:
 def test_tune_finds_rules_or_says_that_nothing_is_decided(inst: Installation, tmp_path: Path) -> None:
     out = tmp_path / "rules.toml"
     done = nearfield("tune", "--mpi", inst.name, "--budget", "5", "--sizes", "8,16KiB,1MiB", "-o", out)
-    if done.code == NOT_DECIDED:
+    if done.code == NOT_DECIDED_EXIT_CODE:
         assert "not decided: " in done.out and not out.exists()
     else:
         assert done.code == 0, done.err
@@ -81,7 +81,7 @@ def test_halo_builds_the_library_and_an_example_is_right(inst: Installation, tmp
 
 def test_observe_records_what_simulate_run_simulates(inst: Installation, tmp_path: Path) -> None:
     program, trace = tmp_path / "ring", tmp_path / "ring.trace"
-    compiler = {**os.environ, **inst.env, **compiler_environment(inst), "NEARFIELD_CC": str(c_wrapper(inst))}
+    compiler = {**os.environ, **inst.env, **compiler_environment(inst), "NEARFIELD_CC": str(c_compiler_wrapper(inst))}
     built = nearfield("cc", "-O2", "-g", PROGRAMS / "observed_ring.c", "-o", program, env=compiler)
     assert built.code == 0, built.err
     command, environment = launched(inst, program)

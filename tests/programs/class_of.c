@@ -11,12 +11,12 @@ static void check(const char* text, bool (*parse)(struct rules*, const char*, ch
   struct rules rules = {0};
   char error[200] = "";
   puts(parse(&rules, text, error, sizeof error) ? "" : error);
-  rules_free(&rules);
+  free_rules(&rules);
 }
 
 int main(int argc, char** argv) {
   if (argc > 1 && (strcmp(argv[1], "rules") == 0 || strcmp(argv[1], "pairs") == 0)) {
-    for (int i = 2; i < argc; ++i) check(argv[i], argv[1][0] == 'r' ? rules_parse : rules_parse_pairs);
+    for (int i = 2; i < argc; ++i) check(argv[i], argv[1][0] == 'r' ? parse_rules : parse_given_pairs);
     return 0;
   }
   static const struct {
@@ -29,13 +29,13 @@ int main(int argc, char** argv) {
   const char* text =
       "same-core:eager_limit=1001;shared-l2:eager_limit=1002;shared-l3:eager_limit=1003;"
       "same-numa:eager_limit=1004;same-package:eager_limit=1005;same-node:eager_limit=1006";
-  if (!rules_parse(&rules, text, error, sizeof error)) return puts(error), 1;
+  if (!parse_rules(&rules, text, error, sizeof error)) return puts(error), 1;
   for (int i = 1; i < argc; ++i) {
     uint16_t locality = OPAL_PROC_ON_NODE;
     for (unsigned t = 0; t < sizeof things / sizeof things[0]; ++t)
       if (strstr(argv[i], things[t].name)) locality |= things[t].flag;
-    printf("%d\n", rules_class_of(&rules, 0, 1, locality));
+    printf("%d\n", class_of_pair(&rules, 0, 1, locality));
   }
-  rules_free(&rules);
+  free_rules(&rules);
   return 0;
 }

@@ -7,6 +7,6 @@
 int main(int argc, char** argv) {
   using namespace nearfield::tune;
   if (argc != 4) return 2;
-  const auto found = distance_between(read_hardware(argv[1]), parse_cpu_list(argv[2]), parse_cpu_list(argv[3]));
+  const auto found = distance_between(read_shared_hardware(argv[1]), parse_cpu_list(argv[2]), parse_cpu_list(argv[3]));
   std::printf("%s\n", distance_names[static_cast<std::size_t>(found)].data());
 }

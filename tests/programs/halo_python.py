@@ -17,7 +17,7 @@ from mpi4py import MPI
 import nearfield.halo
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.halo import Grid, HaloError, library, protocols
-from nearfield.halo.interface import TYPES
+from nearfield.halo.interface import TYPE_NUMBER_BY_NAME
 from nearfield.plan import CostModel, costs_file_text, default_model
 
 WORLD = MPI.COMM_WORLD
@@ -56,12 +56,12 @@ def a_library_that_cannot_be_had_is_an_error_on_all_ranks() -> None:
     original = library._find_or_build_library
     for answer in (refused, lambda _: Path(__file__)):
         library._find_or_build_library = answer
-        expect(library.load_library, MpiError, "the halo library cannot be built or loaded")
+        expect(library.load_halo_library, MpiError, "the halo library cannot be built or loaded")
     library._find_or_build_library = original
 
 
 def fields_of_every_type() -> None:
-    for dtype in TYPES:
+    for dtype in TYPE_NUMBER_BY_NAME:
         with Grid((6, 8), halo=(2, (1, 0)), periodic=True) as grid:
             field = grid.field(dtype)
             field.own[...] = numbered(grid)

@@ -24,7 +24,7 @@ typedef struct {
 
 static char where[128];
 void nf_check_memory(const char* place);
-void nf_check_requests(void);
+void nf_log_unfinished_requests(void);
 
 static void failed(int number) {
   char line[200];
@@ -82,7 +82,7 @@ static void run(const program* p, int variant, const int* n, int is_ring, unsign
                       memory[2] + GUARD, memory[3] + GUARD);
   MPI_Barrier(comm);
   alarm(0);
-  nf_check_requests();
+  nf_log_unfinished_requests();
   int is_left;
   MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_left, MPI_STATUS_IGNORE);
   if (is_left && !has_left_message) printf("MISMATCH %s rank %d: a message was left over\n", where, rank);

@@ -63,7 +63,7 @@ void* at(Function* function) {
 
 }  // namespace
 
-void* nearfield::next_or_abort(const char* name, const char*) {
+void* nearfield::find_next_or_abort(const char* name, const char*) {
   const std::string function = name + std::strlen("PMPI_T_");
   if (function == "init_thread") return at(init_thread);
   if (function == "cvar_get_index") return at(get_index);
@@ -77,10 +77,10 @@ void* nearfield::next_or_abort(const char* name, const char*) {
 
 int main(int argc, char** argv) {
   unreadable = argc > 1 ? argv[1] : "none";
-  nearfield::tune::Thresholds thresholds;
-  if (thresholds.open()) {
-    thresholds.set(1000);
-    thresholds.close();
+  nearfield::tune::MpichThresholds thresholds;
+  if (thresholds.open_variables()) {
+    thresholds.set_all_bytes(1000);
+    thresholds.restore_and_close();
   } else {
     std::puts("unavailable");
   }

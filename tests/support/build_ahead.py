@@ -18,7 +18,7 @@ from nearfield.mpi import Installation
 
 def builds(inst: Installation, programs: Path, modules: Iterable[str]) -> Iterator[Callable[[], object]]:
     """Yields what builds: the engine, then what each module names."""
-    yield lambda: mpi.program(inst)
+    yield lambda: mpi.build_target(inst)
     for module in modules:
         yield lambda module=module: importlib.import_module(module).build_ahead(inst, programs)
 
@@ -27,7 +27,7 @@ def main(programs: str, names: str, *modules: str) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the compilers end with it
     sys.path.append(str(Path(__file__).parents[1] / "mpi"))
     for name in names.split(","):
-        for build in builds(mpi.choose(name), Path(programs), modules):
+        for build in builds(mpi.choose_mpi(name), Path(programs), modules):
             try:
                 build()
             except Exception:

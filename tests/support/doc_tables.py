@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from nearfield.doctor.messages import messages
 from nearfield.machine.quantity import SourcedFact
 from nearfield.machine.schema import DescribedMachine, requirement_of
-from nearfield.profile.records import CORE_COLUMNS, REQUIRED_COLUMNS, VERDICT, VERDICT_SUMMARY
+from nearfield.profile.records import REQUIRED_COLUMNS, STANDARD_COLUMNS, VERDICT_COLUMN, VERDICT_SUMMARY
 from nearfield.profile.schema import Machine, Run
 from nearfield.report.data import FindingsTable
 
@@ -36,10 +36,10 @@ def column_table() -> str:
     """Returns the table of the records' columns."""
     rows = [
         (name, kind, "no" if name in REQUIRED_COLUMNS else "yes", meaning)
-        for name, (kind, meaning) in CORE_COLUMNS.items()
+        for name, (kind, meaning) in STANDARD_COLUMNS.items()
     ]
     rows.append(("(parameters)", "Int64, Float64 or String", "yes", "one column each; null where it does not apply"))
-    rows.append((VERDICT, "String", "yes", VERDICT_SUMMARY))
+    rows.append((VERDICT_COLUMN, "String", "yes", VERDICT_SUMMARY))
     return markdown(("column", "type", "may be null", "what it says"), rows)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nearfield import mpi
-from nearfield.mpi import Finished, Installation
+from nearfield.mpi import FinishedLaunch, Installation
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -32,9 +32,9 @@ def write_plan(folder: Path, scenarios: list[str], ranks: int, **keys: Any) -> P
 
 def run_plan(
     installation: Installation, plan: Path, ranks: int, **options: Any
-) -> tuple[Finished, list[dict[str, Any]]]:
+) -> tuple[FinishedLaunch, list[dict[str, Any]]]:
     """Runs the engine to its end; how it ended, and the lines it wrote."""
-    program = mpi.program(installation)
+    program = mpi.build_target(installation)
     options = {"oversubscribe": ranks > len(CORES), "timeout_s": 120, **options}
     finished = mpi.run(installation, [str(program), str(plan)], ranks, **options)
     output = plan.with_name("out.jsonl")

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from nearfield.measure.live.launch import Job
-from nearfield.measure.live.layout import Group, Place
+from nearfield.measure.live.launch import LaunchJob
+from nearfield.measure.live.layout import RankGroup, RankPlace
 
 KIND_OF = {"pingpong": "pair", "floor": "pair", "pages": "all"}
-PAIR = Group(("pair", "all"), (Place(0), Place(1)), "shared-l3")
+PAIR = RankGroup(("pair", "all"), (RankPlace(0), RankPlace(1)), "shared-l3")
 NO_COUNTER = "this machine has no such hardware counter"
 HEADER = {
     "type": "launch", "ranks": 2, "library": "MPI", "variables": {}, "clock_resolution_ns": 10.0,
@@ -39,9 +39,9 @@ def end(scenario: str = "pingpong", cut: bool = False) -> Line:
     return {"type": "scenario_end", "scenario": scenario, "cut": cut}
 
 
-def write(folder: Path, *attempts: list[Line], number: int = 0, group: Group = PAIR) -> Job:
+def write(folder: Path, *attempts: list[Line], number: int = 0, group: RankGroup = PAIR) -> LaunchJob:
     """Yields each attempt as the file that the engine would have left."""
-    job = Job(group, number, dict.fromkeys(KIND_OF, 1.0))
+    job = LaunchJob(group, number, dict.fromkeys(KIND_OF, 1.0))
     for attempt, lines in enumerate(attempts):
         job.attempt_file(folder, attempt, ".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return job

@@ -12,13 +12,13 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from nearfield.base.shared_heap import VARIABLE
-from nearfield.rules.criterion import COLLECTIVES, MESSAGES, search_cases
-from nearfield.rules.gains import Case
-from nearfield.rules.knobs import Knob, KnobFile, Settings, Value, knob_files
+from nearfield.base.shared_heap import HEAP_VARIABLE
+from nearfield.rules.criterion import COLLECTIVE_PATTERNS, MESSAGE_PATTERNS, search_cases
+from nearfield.rules.gains import BenchmarkCase
+from nearfield.rules.knobs import Knob, KnobFile, KnobValue, Settings, read_all_knob_files
 from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
-from nearfield.tune.paired_runs import Batch, UnusableSetting
+from nearfield.tune.paired_runs import BatchResult, UnusableSetting
 from nearfield.tune.search import Deadline, Search, Trial
 
 KNOBS = KnobFile(
@@ -45,11 +45,13 @@ KNOBS = KnobFile(
         "fragment >= eager": "a short message is one piece",
     },
 )  # fmt: skip
-OF_HEAP = next(tuple(knob for knob in file.knob if knob.carrier == "heap") for file in knob_files() if file.shared_heap)
+OF_HEAP = next(
+    tuple(knob for knob in file.knob if knob.carrier == "heap") for file in read_all_knob_files() if file.shared_heap
+)
 HEAP_KNOBS = KNOBS.model_copy(update={"shared_heap": True, "knob": KNOBS.knob + OF_HEAP})
-PATTERNS = (*MESSAGES, *COLLECTIVES)
+PATTERNS = (*MESSAGE_PATTERNS, *COLLECTIVE_PATTERNS)
 
-Speed = Callable[[Settings, Case], float]  # of all knobs, in a case: the baseline's time over the setting's
+Speed = Callable[[Settings, BenchmarkCase], float]  # of all knobs, in a case: the baseline's time over the setting's
 Faults = Callable[[Settings, str], str]  # what goes wrong at "start", "check" or "visit"; empty: nothing
 
 
@@ -71,15 +73,15 @@ class FormulaBenchmark(PairedBenchmark):
         self.started: list[Settings] = []
         self.flags: Iterator[float] = repeat(50.0)  # between the cores, before and after each visit
 
-    def c2c_latency_ns(self) -> float:
+    def measure_c2c_latency_ns(self) -> float:
         """Returns the first core-to-core latency of the next pair."""
         return [next(self.flags) for _ in range(4)][0]
 
-    def _job(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
+    def _make_job(self, sizes: Sequence[int], environment: Mapping[str, str]) -> Any:
         return FormulaJob(self, sizes, environment)
 
 
-def _value(knob: Knob, text: str) -> Value:
+def _value(knob: Knob, text: str) -> KnobValue:
     """Returns the value that an MPI reads from the variable."""
     if knob.values:
         return next(name for name, setting in knob.values.items() if setting == text)
@@ -87,11 +89,11 @@ def _value(knob: Knob, text: str) -> Value:
 
 
 class FormulaJob:
-    """The part of a ResidentJob that the benchmark and `interleaved_pairs` use."""
+    """The part of a ResidentJob that the benchmark and `measure_interleaved_pairs` use."""
 
     def __init__(self, benchmark: FormulaBenchmark, sizes: Sequence[int], environment: Mapping[str, str]) -> None:
         self.benchmark = benchmark
-        heap = dict(item.split("=") for item in environment.get(VARIABLE, "").split(",") if item)
+        heap = dict(item.split("=") for item in environment.get(HEAP_VARIABLE, "").split(",") if item)
         variables = {**environment, **heap}
         self.settings = {
             k.name: _value(k, variables[k.variable]) for k in benchmark.knobs.knob if k.variable in variables
@@ -107,14 +109,14 @@ class FormulaJob:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def check(self, case: Case) -> None:
+    def check_data(self, case: BenchmarkCase) -> None:
         self._fail("check")
 
-    def run_batch(self, case: Case, repetitions: int) -> Batch:
+    def run_batch(self, case: BenchmarkCase, repetitions: int) -> BatchResult:
         self._fail("visit")
         luck = math.exp(self.benchmark.random.gauss(0, self.benchmark.noise))
-        time = 1000 * luck / self.benchmark.speed(self.benchmark.knobs.complete(self.settings), case)
-        return Batch([time] * repetitions, [next(self.benchmark.flags), next(self.benchmark.flags)])
+        time = 1000 * luck / self.benchmark.speed(self.benchmark.knobs.with_defaults(self.settings), case)
+        return BatchResult([time] * repetitions, [next(self.benchmark.flags), next(self.benchmark.flags)])
 
     def _fail(self, moment: str) -> None:
         if fault := self.benchmark.faults(self.settings, moment):
@@ -130,7 +132,7 @@ class Turns(Deadline):
 
     def has_passed(self) -> bool:
         self.count -= 1
-        return self.stopped or self.count < 0
+        return self.is_interrupted or self.count < 0
 
 
 # ---- what searches are tried on
@@ -143,9 +145,9 @@ BIG, MANY = {"fragment": 131072}, {"cells": 128}
 ENDLESS = math.inf
 
 
-def hill(whole: Settings, case: Case) -> float:
+def hill(whole: Settings, case: BenchmarkCase) -> float:
     """Fastest with BEST, slower with every power of two away from it, in all cases."""
-    top = KNOBS.complete(BEST)
+    top = KNOBS.with_defaults(BEST)
     costs = {"eager": 0.05, "fragment": 0.06, "cells": 0.04}
     lost = sum(cost * abs(math.log2(int(whole[name]) / int(top[name]))) for name, cost in costs.items())
     return math.exp(0.25 - lost - 0.1 * (whole["copies"] != top["copies"]))
@@ -154,7 +156,7 @@ def hill(whole: Settings, case: Case) -> float:
 def scale(gains: dict[str, float]) -> Speed:
     """Each of BIG and MANY, where it is set, multiplies the speed."""
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         return math.prod(gain for name, gain in gains.items() if whole[name] == (BIG | MANY)[name])
 
     return speed
@@ -163,8 +165,8 @@ def scale(gains: dict[str, float]) -> Speed:
 def rank(*ranking: Settings) -> Speed:
     """These settings are faster than the baseline, the first most; all others as fast as it."""
 
-    def speed(whole: Settings, case: Case) -> float:
-        places = [place for place, settings in enumerate(ranking) if KNOBS.complete(settings) == whole]
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
+        places = [place for place, settings in enumerate(ranking) if KNOBS.with_defaults(settings) == whole]
         return 1.3 - 0.05 * places[0] if places else 1.0
 
     return speed

@@ -24,7 +24,7 @@ def built(inst: Installation, name: str, folder: Path, *flags: str) -> Path:
 
 def compile_program(inst: Installation, source: Path, program: Path, *flags: str) -> Path:
     """Builds and returns the executable of a source, linked to the library of that MPI."""
-    library = mpi.program(inst, mpi.HALO)
+    library = mpi.build_target(inst, mpi.HALO_TARGET)
     command = [str(inst.compiler), "-std=c++20", "-O1", "-Wall", *flags, "-Wno-missing-field-initializers"]
     command += [f"-I{ROOT / 'include'}", str(source), "-o", str(program)]
     command += [str(library), f"-Wl,-rpath,{library.parent}"]

@@ -58,7 +58,7 @@ def environment(reports: Path | None = None, **settings: object) -> dict[str, st
     most of these programs are none of MPI's."""
     values = {"at_start": 1, **settings, **({"report": reports} if reports else {})}
     text = ",".join(f"{key}={value}" for key, value in values.items())
-    return {**os.environ, **shared_heap.preload_variables(os.environ), shared_heap.VARIABLE: text}
+    return {**os.environ, **shared_heap.heap_preload_variables(os.environ), shared_heap.HEAP_VARIABLE: text}
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,8 @@ class Peers:
             [*map(str, prefix), self.program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment(self.folder, **{"share_first": 1, **settings}) | ({job_key.VARIABLE: key} if key else {}),
+            env=environment(self.folder, **{"share_first": 1, **settings})
+            | ({job_key.JOB_KEY_VARIABLE: key} if key else {}),
         )
         self._processes.append(process)
         assert process.stdin

@@ -15,11 +15,11 @@ from hostile_programs import hostile_program
 from nearfield import mpi
 from nearfield.base.errors import NearfieldError
 from nearfield.mpi import Installation
-from nearfield.rewrite import Patch, analyse
-from nearfield.rewrite.check.build import Program, include_folders
+from nearfield.rewrite import Patch, analyze
+from nearfield.rewrite.check.build import Program, mpi_include_folders
 from nearfield.rewrite.check.verify import Verifier
-from nearfield.rewrite.model.schedules import NAMES as SCHEDULES
-from nearfield.rewrite.placement import NAMES as PLACEMENTS
+from nearfield.rewrite.model.schedules import TRANSFORMATION_NAMES as SCHEDULES
+from nearfield.rewrite.placement import PLACEMENT_NAMES as PLACEMENTS
 
 RANKS = (1, 2, 4)
 RUNS = (("2",), ("9",))
@@ -37,7 +37,7 @@ class Judgement:
 @functools.cache
 def fastest() -> Installation:
     """Returns an MPI whose programs start fast; what is judged depends on none."""
-    found = mpi.discover()
+    found = mpi.find_usable_mpis()
     return next((one for one in found if one.family == "mpich"), found[0])
 
 
@@ -47,23 +47,23 @@ def judge(seed: int, ranks: Sequence[int] = RANKS, runs: Sequence[tuple[str, ...
     with TemporaryDirectory(prefix="nearfield-hostile-") as folder:
         path = Path(folder) / f"program{program.suffix}"
         path.write_text(program.text, encoding="utf-8")
-        arguments = [*(f"-I{name}" for name in include_folders(inst)), *program.flags]
+        arguments = [*(f"-I{name}" for name in mpi_include_folders(inst)), *program.flags]
         try:
-            patches = analyse(path, arguments, only=frozenset((*SCHEDULES, *PLACEMENTS))).patches
+            patches = analyze(path, arguments, transformation_names=frozenset((*SCHEDULES, *PLACEMENTS))).patches
         except Exception:
             found.counts["crashed"] += 1
             found.faults.append(traceback.format_exc())
             return found
         found.counts.update({"patched": bool(patches), "patches": len(patches)})
         if patches:
-            _verify(Program(path, program.flags, runs=tuple(runs)), patches, ranks, inst, found)
+            _verify(Program(path, program.flags, arguments_by_run=tuple(runs)), patches, ranks, inst, found)
     return found
 
 
 def _verify(
     program: Program, patches: Sequence[Patch], ranks: Sequence[int], inst: Installation, found: Judgement
 ) -> None:
-    with Verifier(program, patches[0].original, inst, ranks=ranks) as verifier:
+    with Verifier(program, patches[0].original, inst, rank_counts=ranks) as verifier:
         for patch in patches:
             try:
                 verdict = verifier.verify(patch.rewritten, [one.rewritten for one in patches])
@@ -73,4 +73,6 @@ def _verify(
                 return
             if not verdict.is_equivalent:
                 found.counts["wrong"] += 1
-                found.faults.append(f"{patch.transformation} at {patch.lines[0]}: {verdict.problem}\n{patch.diff}")
+                found.faults.append(
+                    f"{patch.transformation} at {patch.changed_lines[0]}: {verdict.problem}\n{patch.diff}"
+                )

@@ -27,7 +27,7 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
-from nearfield.rewrite.check.build import c_wrapper
+from nearfield.rewrite.check.build import c_compiler_wrapper
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
@@ -152,7 +152,7 @@ class Field:
             self._programs()
 
     def _programs(self) -> None:
-        compiler = str(c_wrapper(self.inst))
+        compiler = str(c_compiler_wrapper(self.inst))
         environment = {**self.environment(self.folder), **self.inst.env, **compiler_environment(self.inst)}
         (self.seed / "app.c").write_text(APP)
         commands = [
@@ -186,7 +186,7 @@ def prepare_field(names: list[str]) -> Iterator[Field]:
     """Yields a field for these verbs, which is removed at the end."""
     folder = Path(tempfile.mkdtemp(dir="/tmp", prefix="int-"))  # a short name: there will be sockets in it
     try:
-        field = Field(folder, mpi.discover()[0])
+        field = Field(folder, mpi.find_usable_mpis()[0])
         field.prepare(names)
         yield field
     finally:

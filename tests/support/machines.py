@@ -10,7 +10,7 @@ import pytest
 import tomlkit
 
 from nearfield.base.errors import ProfileError
-from nearfield.base.toml import read_toml
+from nearfield.base.toml import parse_toml_values
 from nearfield.machine import load_machine, machine_files
 
 FILES = machine_files()
@@ -64,7 +64,7 @@ def all_of(*edits: Edit) -> Edit:
 
 def values(name: str) -> Any:
     """Returns what the file of a machine holds."""
-    return read_toml(FILES[name].read_text())
+    return parse_toml_values(FILES[name].read_text())
 
 
 def load_content(content: str | bytes | dict[str, Any], folder: Path) -> Any:

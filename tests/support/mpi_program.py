@@ -45,4 +45,4 @@ def built(inst: Installation, name: str, folder: Path) -> Path:
     """Returns a program of tests/programs, built for one MPI into a cache below `folder` unless it is there."""
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("NEARFIELD_CACHE", str(folder / "cache"))
-        return mpi.program(inst, TARGET, source=project_of(name, folder))
+        return mpi.build_target(inst, TARGET, source=project_of(name, folder))

@@ -17,7 +17,7 @@ from nearfield.cli import app
 from nearfield.mpi import Installation
 from nearfield.mpi.compiler import compiler_environment
 from nearfield.observe import hooks
-from nearfield.rewrite.check.build import c_wrapper
+from nearfield.rewrite.check.build import c_compiler_wrapper
 
 N = 1000  # of tests/programs/observed_accesses.c
 
@@ -35,7 +35,7 @@ def compile_observed(source: str, program: Path, *flags: str, verb: str = "cc", 
 def compile_with_mpi(inst: Installation, source: str, program: Path, *flags: str) -> Path:
     """Compiles a program of MPI's with hooks."""
     environment = {**inst.env, **compiler_environment(inst)}
-    return compile_observed(source, program, *flags, NEARFIELD_CC=str(c_wrapper(inst)), **environment)
+    return compile_observed(source, program, *flags, NEARFIELD_CC=str(c_compiler_wrapper(inst)), **environment)
 
 
 def observe(folder: Path, *words: object, environment: dict[str, str] | None = None) -> Any:
@@ -65,7 +65,7 @@ def observe_ring(inst: Installation, folder: Path, programs: Path, ranks: int) -
 
 def trace_of_ring(folder: Path, programs: Path, ranks: int) -> Path:
     """Returns the trace of the ring under the first MPI that is found."""
-    done = observe_ring(mpi.discover()[0], folder, programs, ranks)
+    done = observe_ring(mpi.find_usable_mpis()[0], folder, programs, ranks)
     assert done.returncode == 0, done.stderr
     return folder / "trace"
 

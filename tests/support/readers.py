@@ -85,13 +85,13 @@ def _rules(folder: Path) -> None:
 
 def _parse_claims(folder: Path) -> None:
     from nearfield.reproduce import papers
-    from nearfield.reproduce.checks import profiles_of
+    from nearfield.reproduce.checks import profile_names_of
 
     papers.load_paper.cache_clear()
     paper = papers.load_paper("S9")
     for claim in paper.claim:
         for statement in claim.statement:
-            profiles_of(statement)
+            profile_names_of(statement)
 
 
 def _with_claims(folder: Path) -> None:
@@ -140,10 +140,10 @@ def _observe_program(folder: Path) -> None:
     """Observes a program: one of MPI where there is a compiler of an MPI, otherwise one without."""
     from nearfield import mpi
     from nearfield.mpi.compiler import compiler_environment
-    from nearfield.rewrite.check.build import c_wrapper
+    from nearfield.rewrite.check.build import c_compiler_wrapper
 
-    inst = mpi.discover()[0]
-    compiler = str(c_wrapper(inst))
+    inst = mpi.find_usable_mpis()[0]
+    compiler = str(c_compiler_wrapper(inst))
     environment = {**os.environ, **inst.env, **compiler_environment(inst), "NEARFIELD_CC": compiler}
     source, program = ROOT / "tests/programs/observed_ring.c", folder / "ring"
     _run_checked([sys.executable, "-m", "nearfield", "cc", "-O2", "-g", str(source), "-o", str(program)], environment)
@@ -168,9 +168,9 @@ _OF_TRACES: list[Use] = [
 
 
 def _heap_reports(folder: Path) -> None:
-    from nearfield.apply.explain import COPY_WAYS
+    from nearfield.apply.explain import COPY_METHOD_TEXTS
 
-    ways = "".join(f"{way} = {number} {number * 70000}\n" for number, way in enumerate(COPY_WAYS))
+    ways = "".join(f"{way} = {number} {number * 70000}\n" for number, way in enumerate(COPY_METHOD_TEXTS))
     for pid, rank in ((11, "0"), (12, "1")):
         (folder / f"{pid}.heap").write_text(f"rank = {rank}\nprogram = app\nreason = -\nforks = 1\nregions = 2\n{ways}")
 
@@ -179,7 +179,7 @@ def _explain(folder: Path) -> None:
     from nearfield.apply import explain
 
     reports = explain.read_reports(folder)
-    explain._print(explain.explanation_sentences(reports, {}, 0), explain.reports_with_messages(reports))
+    explain._print_explanation(explain.explanation_sentences(reports, {}, 0), explain.reports_with_messages(reports))
 
 
 # ---- sources
@@ -214,8 +214,8 @@ def _read_journal(folder: Path) -> None:
     from nearfield.base.journal import Journal
     from nearfield.measure.sim.store import RecordStore
 
-    with Journal(folder / "simulated.jsonl", "").locked(UsageError("busy")) as journal:
-        RecordStore(journal).records_outside([])
+    with Journal(folder / "simulated.jsonl", "").open_locked(UsageError("busy")) as journal:
+        RecordStore(journal).records_of_other_cases([])
 
 
 def _read_costs(folder: Path) -> None:
@@ -229,7 +229,7 @@ def _disk_cache(folder: Path) -> None:
     from nearfield.base import disk_cache
 
     os.environ["NEARFIELD_CACHE"] = str(folder)
-    disk_cache.put("namespace", "key", {"is": [1, 2, 3]}, [folder / "x"])
+    disk_cache.store_value("namespace", "key", {"is": [1, 2, 3]}, [folder / "x"])
     (entry,) = (folder / "values").iterdir()
     entry.rename(folder / "entry.json")
 
@@ -275,7 +275,7 @@ def _use_variables(folder: Path) -> None:
     given = {name: value for name, equals, value in (line.partition(b"=") for line in lines) if equals and name}
     given = {name: value[:100_000] for name, value in given.items() if re.fullmatch(rb"\w+", name)}
     environment = {**os.environb, **given, b"NEARFIELD_CACHE": given.get(b"NEARFIELD_CACHE", bytes(folder / "cache"))}
-    heap = {b"LD_PRELOAD": bytes(shared_heap.library_path())}
+    heap = {b"LD_PRELOAD": bytes(shared_heap.heap_library_path())}
     verb = [sys.executable, "-m", "nearfield", "run", "-v", "--force", "--mpi", "openmpi-5", "--", "true"]
     for command, more in ((["true"], heap), (verb, {})):
         done = subprocess.run(command, env={**environment, **more}, capture_output=True, text=True, errors="replace",

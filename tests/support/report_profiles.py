@@ -67,7 +67,11 @@ def switch(kind: str, size: int, name: str | None = None, value: int | None = No
 def profile(rows: list[Row], switches: list[Switch] | None = None, **run: Any) -> Profile:
     """With an 8 MiB last-level cache, so that half of it is 4 MiB."""
     return Profile(
-        Path("made-up"), _machine(), _run(switches or [], run), from_rows(rows), Topology.from_synthetic(TOPOLOGY).xml()
+        Path("made-up"),
+        _machine(),
+        _run(switches or [], run),
+        from_rows(rows),
+        Topology.from_synthetic(TOPOLOGY).to_xml(),
     )
 
 

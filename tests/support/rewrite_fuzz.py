@@ -13,8 +13,8 @@ from random_programs import ARRAYS, RandomProgram, random_program
 from rewrite_variants import RANKS, Candidate, Mismatch, compare_variants
 
 from nearfield.mpi import Installation
-from nearfield.rewrite import analyse
-from nearfield.rewrite.check.build import CompileError, include_folders
+from nearfield.rewrite import analyze
+from nearfield.rewrite.check.build import CompileError, mpi_include_folders
 from nearfield.rewrite.model.chunk_sizes import ChunkSizes
 
 
@@ -86,10 +86,10 @@ def pieces(program: RandomProgram) -> ChunkSizes:
 def _candidate(program: RandomProgram, path: Path, inst: Installation, outcome: Outcome) -> Candidate:
     path.write_text(program.text, encoding="utf-8")
     outcome.programs += 1
-    arguments = [f"-I{folder}" for folder in include_folders(inst)]
+    arguments = [f"-I{folder}" for folder in mpi_include_folders(inst)]
     try:
-        analysis = analyse(
-            path, arguments, assume_noalias=ARRAYS, pieces=pieces(program), assume_uniform=("nx", "ny", "nz")
+        analysis = analyze(
+            path, arguments, assume_noalias=ARRAYS, chunk_sizes=pieces(program), assume_uniform=("nx", "ny", "nz")
         )
     except Exception:
         outcome.crashes.append((program.seed, traceback.format_exc()))

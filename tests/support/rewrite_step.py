@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite import Analysis, analyze
 
 EXCHANGE = "MPI_Sendrecv(u + n, 1, MPI_DOUBLE, up, 0, u, 1, MPI_DOUBLE, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
 SWEEP = "for (int i = 1; i <= n; i++) v[i] = 0.5 * w[i];\n"
@@ -25,4 +25,4 @@ def read(folder: Path, arguments: list[str], body: str, before: str = "", suffix
         "double *w = (double *)malloc((n + 2) * 8);\n"
         f"{body}\n}}\n"
     )
-    return analyse(path, [*arguments, *(["-std=c++20"] if suffix == ".cpp" else [])])
+    return analyze(path, [*arguments, *(["-std=c++20"] if suffix == ".cpp" else [])])

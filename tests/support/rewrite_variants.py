@@ -14,9 +14,9 @@ from random_programs import RandomProgram
 
 from nearfield import mpi
 from nearfield.mpi import Installation
-from nearfield.rewrite.check.build import c_wrapper, run_compiler
+from nearfield.rewrite.check.build import c_compiler_wrapper, run_compiler
 from nearfield.rewrite.check.observed import ObservedRun, RankLog, read_run
-from nearfield.rewrite.check.verify import FLAGS, layer_linker_inputs
+from nearfield.rewrite.check.verify import COMPILER_FLAGS, layer_linker_inputs
 
 RANKS = (1, 2, 4)
 _HARNESS = Path(__file__).parents[1] / "programs" / "rewrite_variants.c"
@@ -77,8 +77,8 @@ def _built(candidates: Sequence[Candidate], inst: Installation, folder: Path) ->
     )
     executable = folder / "variants"
     sources = [str(folder / "functions.c"), str(_HARNESS), *layer_linker_inputs(inst)]
-    options = ["-std=gnu11", *FLAGS, "-O1", "-fPIC", "-w", f"-I{folder}", "-o", str(executable)]
-    run_compiler([str(c_wrapper(inst)), *options, *sources], folder, inst)
+    options = ["-std=gnu11", *COMPILER_FLAGS, "-O1", "-fPIC", "-w", f"-I{folder}", "-o", str(executable)]
+    run_compiler([str(c_compiler_wrapper(inst)), *options, *sources], folder, inst)
     return executable
 
 
@@ -112,26 +112,27 @@ def _run(
             if name not in found:
                 found[name] = _mismatch(candidates, name, ranks, says)
                 left_out.append(name)
-        finished = re.search(r"^DONE (\d+)$", "\n".join(run.prints["stdout"]), re.MULTILINE)
+        finished = re.search(r"^DONE (\d+)$", "\n".join(run.texts_by_stream["stdout"]), re.MULTILINE)
         if finished and not failed:
             return int(finished[1]), found
         if not failed:
-            last = [rank.places[-1:] for rank in run.ranks]
+            last = [rank.memory_checks[-1:] for rank in run.ranks]
             raise AssertionError(
-                f"{ranks} ranks ended with {done.exit_code} after {done.seconds:.0f} s at {last}: {run.said}"
+                f"{ranks} ranks ended with {done.exit_code} after {done.seconds:.0f} s at {last}: "
+                f"{run.first_error_line}"
             )
 
 
 def _problems(run: ObservedRun) -> list[tuple[str, str]]:
     """Returns the names of variants with what is wrong with them."""
-    lines = [line for text in run.prints["stdout"] for line in text.splitlines()]
+    lines = [line for text in run.texts_by_stream["stdout"] for line in text.splitlines()]
     reports = [(line.split()[1], line) for line in lines if line.startswith(("MISMATCH", "FAILED"))]
-    return reports + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.wrong]
+    return reports + [(_name_before(rank, places), text) for rank in run.ranks for places, text in rank.buffer_misuses]
 
 
 def _name_before(rank: RankLog, places: int) -> str:
     """Returns the variant that ran; a program may have places of its own."""
-    return next(where.split()[0] for where, _ in reversed(rank.places[:places]) if " size " in where)
+    return next(where.split()[0] for where, _ in reversed(rank.memory_checks[:places]) if " size " in where)
 
 
 def _mismatch(candidates: Sequence[Candidate], name: str, ranks: int, says: str) -> Mismatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite import Analysis, analyze
 
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n#include <math.h>\n"
 
@@ -12,7 +12,7 @@ HEAD = "#include <mpi.h>\n#include <stdio.h>\n#include <math.h>\n"
 def analyse_c(tmp_path: Path, arguments: list[str], text: str, name: str = "program.c", **more: object) -> Analysis:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    return analyse(path, arguments, **more)  # type: ignore[arg-type]
+    return analyze(path, arguments, **more)  # type: ignore[arg-type]
 
 
 def step(body: str, parameters: str = "int n, int m, double *restrict a, double *restrict b, int up, int down") -> str:

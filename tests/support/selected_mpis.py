@@ -9,8 +9,8 @@ from nearfield.mpi import Installation
 def selected_installations(config: pytest.Config) -> list[Installation]:
     """Returns the MPI of --mpi, the two of --rotate, or all of this machine without these options."""
     if name := config.getoption("--mpi"):
-        return [mpi.choose(name)]
-    found = mpi.discover()
+        return [mpi.choose_mpi(name)]
+    found = mpi.find_usable_mpis()
     turn = config.getoption("--rotate")
     if turn is None:
         return found

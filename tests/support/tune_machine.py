@@ -16,7 +16,7 @@ from nearfield.base.topology import Topology
 from nearfield.cli import app
 from nearfield.rules.knobs import Settings, find_knobs
 from nearfield.tune import tuning
-from nearfield.tune.satisfy_constraints import settings_grid
+from nearfield.tune.satisfy_constraints import iterate_grid_settings
 from nearfield.tune.tuning import Tuning
 
 TRANSPORTS = {"openmpi": "ob1 / sm", "mpich": "ch4 / posix"}
@@ -73,12 +73,12 @@ def patched_machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Machine:
     made = Machine()
     monkeypatch.chdir(folder)
     monkeypatch.delenv("NEARFIELD_RULES", raising=False)
-    monkeypatch.setattr(mpi, "choose", made.choose)
-    monkeypatch.setattr(mpi, "discover", lambda: made.found)
-    monkeypatch.setattr(mpi, "program", lambda inst, **more: Path("engine"))
+    monkeypatch.setattr(mpi, "choose_mpi", made.choose)
+    monkeypatch.setattr(mpi, "find_usable_mpis", lambda: made.found)
+    monkeypatch.setattr(mpi, "build_target", lambda inst, **more: Path("engine"))
     monkeypatch.setattr(mpi, "is_built", lambda inst: inst is OPENMPI)
     monkeypatch.setattr(mpi, "transport_or_reason", lambda inst: (TRANSPORTS[inst.family], ""))
-    monkeypatch.setattr(Topology, "live", lambda: made.topology)
+    monkeypatch.setattr(Topology, "of_this_machine", lambda: made.topology)
     monkeypatch.setattr(tuning, "PairedBenchmark", made.benchmark)
     begin_phase = Tuning._report_phase
 
@@ -87,7 +87,7 @@ def patched_machine(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Machine:
         begin_phase(tuning, distance, phase, seconds)
 
     monkeypatch.setattr(Tuning, "_report_phase", begin)
-    monkeypatch.setattr(tuning, "cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
+    monkeypatch.setattr(tuning, "measure_cpu_utilization", lambda: dict.fromkeys(range(1024), (made.others, 0.0)))
     return made
 
 
@@ -115,4 +115,4 @@ def resuming(said: str) -> list[str]:
 
 
 def combinations(inst: mpi.Installation) -> list[Settings]:
-    return [s for s in settings_grid(find_knobs(inst.family, inst.version, TRANSPORTS[inst.family])) if s]
+    return [s for s in iterate_grid_settings(find_knobs(inst.family, inst.version, TRANSPORTS[inst.family])) if s]

@@ -15,8 +15,8 @@ from cli_runner import Ended
 from nearfield import cli
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.rules.applicability import machine_table
-from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, TriedTable, save_rules
+from nearfield.rules.applicability import make_machine_table
+from nearfield.rules.schema import FORMAT_VERSION, MpiTable, Rules, RuleTable, TriedTable, save_rules
 
 NEARFIELD = [sys.executable, "-c", "from nearfield.cli import main; main()"]
 
@@ -53,7 +53,7 @@ def in_process(*arguments: object) -> Ended:
 
 def rules_for(inst: Installation, transport: str, parameters: dict[str, Any], **more: Any) -> Rules:
     """Returns rules of this machine with one set of parameters."""
-    topology = Topology.live()
+    topology = Topology.of_this_machine()
     rule = RuleTable(
         distance=topology.distances()[-1],
         pair="0-1",
@@ -62,11 +62,11 @@ def rules_for(inst: Installation, transport: str, parameters: dict[str, Any], **
         at_ranks_per_node=2,
     )
     values: dict[str, Any] = {
-        "schema_version": VERSION, "nearfield": "0", "created": "2026-01-02T00:00:00+00:00",
+        "schema_version": FORMAT_VERSION, "nearfield": "0", "created": "2026-01-02T00:00:00+00:00",
         "command": "nearfield tune", "seconds": 1.0, "host": os.uname().nodename,
         "tried": TriedTable(measured=1, left=0), "rule": [rule],
         "mpi": MpiTable(family=inst.family, version=inst.version, transport=transport),
-        "machine": machine_table(topology, topology.cache_bytes(topology.pus[0])),
+        "machine": make_machine_table(topology, topology.cache_bytes(topology.pus[0])),
     }  # fmt: skip
     return Rules(**{**values, **more})
 

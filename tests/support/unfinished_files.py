@@ -15,48 +15,48 @@ def write_launches(folder: Path) -> None:
     from nearfield.measure.checkpoint import CheckpointFolder
     from nearfield.measure.request import Request
 
-    with CheckpointFolder(folder / "p").lock_for(Request(tier="quick"), fresh=True):
+    with CheckpointFolder(folder / "p").lock_with_request(Request(tier="quick"), is_new=True):
         pass
 
 
 def read_launches(folder: Path) -> None:
     from engine_lines import KIND_OF, PAIR
 
-    from nearfield.measure.live.collect import collect_launches, finished_scenarios, to_rows
-    from nearfield.measure.live.launch import Job
-    from nearfield.measure.live.lines import damaged_line
+    from nearfield.measure.live.collect import collect_launches, finished_scenarios, output_to_rows
+    from nearfield.measure.live.launch import LaunchJob
+    from nearfield.measure.live.lines import find_damaged_line
     from nearfield.measure.request import TIERS
     from nearfield.profile import records
 
-    job = Job(PAIR, 0, dict.fromkeys(KIND_OF, 1.0))
+    job = LaunchJob(PAIR, 0, dict.fromkeys(KIND_OF, 1.0))
     finished_scenarios(job, folder)
     for file in job.attempt_files(folder):
-        damaged_line(file, KIND_OF)
-    records.from_rows(to_rows(collect_launches([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
+        find_damaged_line(file, KIND_OF)
+    records.from_rows(output_to_rows(collect_launches([job], folder, KIND_OF), TIERS["quick"], resolution_ns=10.0))
 
 
 def read_request(folder: Path) -> None:
     from nearfield.measure.checkpoint import CheckpointFolder
 
     CheckpointFolder(folder / "p").read_request()
-    CheckpointFolder(folder / "p").read_spent()
+    CheckpointFolder(folder / "p").read_spent_seconds()
 
 
 def write_trials(folder: Path) -> None:
     from nearfield.base.paired import Gain
     from nearfield.rules.schema import load_rules
-    from nearfield.tune.request import Request
+    from nearfield.tune.request import TuneRequest
     from nearfield.tune.search import Trial
     from nearfield.tune.trial_log import RuleLine, TrialLine
     from nearfield.tune.trial_log_file import TrialLogFile
 
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
     gains = {("pingpong", 8): Gain(1.1, 1.0, 1.2, 30), ("pingpong", 65536): Gain(1.3, 1.2, 1.4, 30)}
-    with TrialLogFile(folder / "t.toml").locked(resume=False) as unfinished:
-        unfinished.record_request(Request(command="nearfield tune"))
+    with TrialLogFile(folder / "t.toml").open_locked(resume=False) as unfinished:
+        unfinished.record_request(TuneRequest(command="nearfield tune"))
         for number in range(3):
             trial = Trial({"eager_bytes": 4096 << number}, "search", gains=gains, state="measured", c2c_latency_ns=50.0)
-            unfinished.add(TrialLine.of("shared-l3", float(number), trial))
+            unfinished.add(TrialLine.from_trial("shared-l3", float(number), trial))
         unfinished.add(RuleLine(distance=rules.rule[0].distance, spent_s=5.0, rule=rules.rule[0]))
 
 
@@ -64,11 +64,11 @@ def read_trials(folder: Path) -> None:
     from nearfield.rules.knobs import find_knobs
     from nearfield.tune.trial_log_file import TrialLogFile
 
-    with TrialLogFile(folder / "t.toml").locked(resume=True) as unfinished:
-        unfinished.resume_request()
+    with TrialLogFile(folder / "t.toml").open_locked(resume=True) as unfinished:
+        unfinished.read_request()
         knobs = find_knobs("openmpi", "5.0.11", "ob1 / sm")
-        unfinished.drop_inconsistent(knobs, [("pingpong", 8), ("pingpong", 65536)])
-        for distance in unfinished.distances():
+        unfinished.drop_inconsistent_lines(knobs, [("pingpong", 8), ("pingpong", 65536)])
+        for distance in unfinished.tried_distances():
             unfinished.trials(distance), unfinished.rule(distance), unfinished.spent_s(distance)
         unfinished.describe_content()
 
@@ -77,14 +77,14 @@ def write_launch_log(folder: Path) -> None:
     from nearfield.tune.launch_log import LaunchLog
 
     names = ("flat", "doubling", "mpi")
-    with LaunchLog(folder / "rules.toml").locked() as log:
+    with LaunchLog(folder / "rules.toml").open_locked() as log:
         for number in range(4):
             rows: list[dict[str, object]] = [
                 {"operation": "allreduce", "bytes": size, "arrival": arrival, "latency_ns": 80.0 + number,
                  "samples": {name: [100.0 + size + index, 130.0 + index] for index, name in enumerate(names)}}
                 for size in (8, 64, 1024) for arrival in ("together", "late")
             ]  # fmt: skip
-            log.add("here 0,1", [*rows, {"latency_ns": 81.0}])
+            log.add_launch("here 0,1", [*rows, {"latency_ns": 81.0}])
 
 
 def read_launch_log(folder: Path) -> None:
@@ -92,8 +92,10 @@ def read_launch_log(folder: Path) -> None:
     from nearfield.tune.collectives import CollectiveTuning
     from nearfield.tune.launch_log import LaunchLog
 
-    with LaunchLog(folder / "rules.toml").locked() as log:
-        tuning = CollectiveTuning(mpi.discover()[0], (0, 1), 10, operations=["allreduce"], sizes=(8, 1024), log=log)
+    with LaunchLog(folder / "rules.toml").open_locked() as log:
+        tuning = CollectiveTuning(
+            mpi.find_usable_mpis()[0], (0, 1), 10, operations=["allreduce"], sizes=(8, 1024), log=log
+        )
         tuning.use_logged_launches("here 0,1")
         for cell in tuning.cells.values():
             cell.best_algorithm(), cell.is_decided(), cell.has_clear_choice()

@@ -16,4 +16,4 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Confirms without a pause, on cores that nobody else uses."""
     monkeypatch.setattr("nearfield.tune.confirm.time.sleep", lambda seconds: None)
-    monkeypatch.setattr("nearfield.tune.tuning.cpu_utilization", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))
+    monkeypatch.setattr("nearfield.tune.tuning.measure_cpu_utilization", lambda: dict.fromkeys(range(1024), (0.0, 0.0)))

@@ -62,7 +62,7 @@ def test_every_rule_says_what_it_rests_on() -> None:
     assert len(rules) >= 10
     for spec in rules:
         assert spec.rule.summary and spec.rule.explanation and spec.rule.source
-        assert spec.scenarios or spec.needs_times, spec.rule.id
+        assert spec.scenarios or spec.needs_program_times, spec.rule.id
     folder = Path(nearfield.__file__).parent / "advise/rules"
     files = {file.stem.replace("_", "-") for file in folder.glob("*.py")}
     assert {spec.rule.id for spec in rules} <= files
@@ -94,14 +94,14 @@ def test_cuts_are_those_that_were_measured() -> None:
     rows = [
         {"scenario": "cut", "size_bytes": size, "piece_bytes": piece, "value": value} for size, piece, value in pieces
     ]
-    whole, cut, piece = Costs(more_records(*rows)).whole_and_chunked(20 << 20) or pytest.fail("no answer")
+    whole, cut, piece = Costs(more_records(*rows)).whole_and_chunked_times(20 << 20) or pytest.fail("no answer")
     assert (whole.value, cut.value, piece) == (18e6, 8e6, 1 << 18)
-    simulated = Costs(load(PROFILE)).whole_and_chunked(16 << 20)
+    simulated = Costs(load(PROFILE)).whole_and_chunked_times(16 << 20)
     assert simulated and simulated[0].value > simulated[1].value
 
 
 def face(size: int, piece: int, address: int = 0) -> Any:
-    return SimpleNamespace(found=SimpleNamespace(bytes=size, piece_bytes=piece, address=address))
+    return SimpleNamespace(counts=SimpleNamespace(bytes=size, piece_bytes=piece, address=address))
 
 
 def test_losses_of_lines_in_caches_between() -> None:
@@ -109,11 +109,11 @@ def test_losses_of_lines_in_caches_between() -> None:
     profile = load(PROFILE)
     latencies = SimpleNamespace(level_latency_ns=[1.0, 5.0, 20.0], memory_latency_ns=105.0)
     calibrated = replace(profile, run=profile.run.model_copy(update={"calibration": latencies}))
-    run: Any = SimpleNamespace(ranks_on_node=2)
+    run: Any = SimpleNamespace(max_ranks_on_node=2)
 
     def loss(profile: Profile, *shares: float) -> Estimate | None:
         one: Any = SimpleNamespace(
-            costs=Costs(profile), shares_by_cache_level=lambda: shares, found=SimpleNamespace(bytes=64 << 10)
+            costs=Costs(profile), shares_by_cache_level=lambda: shares, counts=SimpleNamespace(bytes=64 << 10)
         )  # which L2 can hold
         return _loss_of_message(run, one, Estimate(100, 100, 100), Estimate(60, 60, 60))
 
@@ -148,8 +148,8 @@ def test_waiting_in_collectives() -> None:
             for rank in range(4)
         ]  # fmt: skip
         ranks = [SimpleNamespace(found=one) for one in found]
-        run: Any = SimpleNamespace(ranks=ranks, sites=[[line], [line], [line], [other]], seconds=1.0)
-        run.timing_run, run.delayed_ns = run, lambda rank: without_core_s * 1e9 * (rank == members[-1])
+        run: Any = SimpleNamespace(ranks=ranks, call_sites=[[line], [line], [line], [other]], seconds=1.0)
+        run.timing_run, run.time_without_core_ns = run, lambda rank: without_core_s * 1e9 * (rank == members[-1])
         return list(late_to_collective.find_late_ranks(run))
 
     (note,) = notes([0, 1, 3], late_ns=5e6)
@@ -169,8 +169,8 @@ def test_nobody_waits_for_itself() -> None:
     """Is the rank named that the worst one waits for, whatever others wait for, and is a message to oneself no wait?"""
 
     def message(rank: int, peer: int) -> Any:
-        found = SimpleNamespace(sends=False, bytes=8, world_peer=peer)
-        return SimpleNamespace(rank=rank, found=found, costs=SimpleNamespace(message=lambda size: Estimate(10, 9, 11)))
+        costs = SimpleNamespace(message_time=lambda size: Estimate(10, 9, 11))
+        return SimpleNamespace(rank=rank, counts=SimpleNamespace(sends=False, bytes=8, world_peer=peer), costs=costs)
 
     def ended(*times: int) -> list[Any]:
         return [SimpleNamespace(call=0, messages=at, times=count) for at, count in enumerate(times)]
@@ -183,13 +183,13 @@ def test_nobody_waits_for_itself() -> None:
             SimpleNamespace(found=SimpleNamespace(ended_in=entries, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
             for entries, ns in zip(ended_in, spent_ns, strict=True)
         ]
-        inside = SimpleNamespace(source="measured")
+        node_costs = SimpleNamespace(source="measured")
         run: Any = SimpleNamespace(
-            ranks=ranks, messages=messages, sites=[[line]] * len(ranks), seconds=1.0, inside=inside,
-            delayed_ns=lambda rank: 0,
+            ranks=ranks, messages=messages, call_sites=[[line]] * len(ranks), seconds=1.0,
+            node_costs=node_costs, time_without_core_ns=lambda rank: 0,
         )  # fmt: skip
         run.timing_run = run
-        return list(waiting.waiting_notes(run, late_sender.RULE, "", sends=False))
+        return list(waiting.find_waits(run, late_sender.RULE, "", sends=False))
 
     (note,) = notes([ended(2), ended(9)], [[1], [0]], [9e6, 1e5])  # rank 1 has more messages from rank 0
     assert "2 messages of rank 0, mostly for rank 1" in note.message
@@ -198,18 +198,18 @@ def test_nobody_waits_for_itself() -> None:
 
 def test_what_is_said_first() -> None:
     """Is "nothing to gain" said of calls alone that were judged?"""
-    assert JudgedCalls(24, 0, "").headline(0.01, noted=True) == ""
+    assert JudgedCalls(24, 0, "").headline(0.01, has_notes=True) == ""
     none = "no rule finds a loss of 1 % of the run's time or more"
-    assert JudgedCalls(24, 0, "").headline(0.01, noted=False) == f"nothing to gain: {none}"
+    assert JudgedCalls(24, 0, "").headline(0.01, has_notes=False) == f"nothing to gain: {none}"
     some = JudgedCalls(24, 12, "the profile has no stable records")
-    assert some.headline(0.01, noted=True) == "cannot tell for 12 of 24 calls: the profile has no stable records"
-    assert some.headline(0.01, noted=False).endswith(f"; nothing to gain at the others: {none}")
+    assert some.headline(0.01, has_notes=True) == "cannot tell for 12 of 24 calls: the profile has no stable records"
+    assert some.headline(0.01, has_notes=False).endswith(f"; nothing to gain at the others: {none}")
     assert (
         not some.has_judged_none
         and not JudgedCalls(0, 0, "").has_judged_none
         and JudgedCalls(24, 24, "x").has_judged_none
     )
-    assert "nothing to gain" not in JudgedCalls(24, 24, "x").headline(0.01, noted=False)
+    assert "nothing to gain" not in JudgedCalls(24, 24, "x").headline(0.01, has_notes=False)
 
 
 def test_grids_from_faces() -> None:
@@ -233,7 +233,7 @@ def test_no_answer_without_records() -> None:
     """Is there no number where the profile has no stable record?"""
     costs = Costs(load(PROFILE))
     assert costs.remote_copy_time(1024) is None
-    assert costs.send(1024, "nonsense") is None
-    assert Costs(load(PROFILE), network=True).message(1024) is None
+    assert costs.send_time(1024, "nonsense") is None
+    assert Costs(load(PROFILE), network=True).message_time(1024) is None
     unstable = replace(load(PROFILE), records=load(PROFILE).records.with_columns(stable=False))
-    assert Costs(unstable).message(1024) is None
+    assert Costs(unstable).message_time(1024) is None

@@ -9,7 +9,7 @@ from tuning import rules_for, write
 from nearfield import mpi
 from nearfield.apply import distance_check
 from nearfield.apply.cached_plan import cached_launch_plan
-from nearfield.apply.distance_check import RecordedLatency, find_changed_distance
+from nearfield.apply.distance_check import RecordedLatency, find_changed_latencies
 from nearfield.rules.gains import is_same_distance
 from nearfield.rules.schema import RuleTable
 
@@ -27,7 +27,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
 @pytest.mark.parametrize("then", [12.0, 30.0, 37.0, 60.0, 130.0, 150.0, 400.0])
 def test_the_borders_are_those_of_tuning(then: float) -> None:
     """Is what counts as equally far apart the same where rules are applied as where they are found?"""
-    recorded = RecordedLatency.of("0-1", then)
+    recorded = RecordedLatency.from_latency("0-1", then)
     for step in range(-40, 41):
         other = then * 1.1**step
         at_a_border = any(abs(other / border - 1) < 2e-3 for border in (recorded.min_ns, recorded.max_ns))
@@ -38,7 +38,9 @@ def test_the_borders_are_those_of_tuning(then: float) -> None:
 def test_cores_that_moved_are_reported(now: dict[str, float], ns: float, words: str) -> None:
     """In either direction, and in any of several pairs?"""
     now["ns"] = ns
-    why, warnings = find_changed_distance([RecordedLatency.of("0-1", ns), RecordedLatency.of("2-3", 60.0)])
+    why, warnings = find_changed_latencies(
+        [RecordedLatency.from_latency("0-1", ns), RecordedLatency.from_latency("2-3", 60.0)]
+    )
     assert words in why and "cores 2-3" in why and not warnings
 
 
@@ -46,7 +48,7 @@ def test_cores_that_moved_are_reported(now: dict[str, float], ns: float, words: 
 def test_what_is_not_known_is_never_passed_over(now: dict[str, float], then: float, ns: float) -> None:
     """Where the rules do not say how far apart the cores were, or that cannot be measured, is there a warning?"""
     now["ns"] = ns
-    why, [warning] = find_changed_distance([RecordedLatency.of("0-1", then)])
+    why, [warning] = find_changed_latencies([RecordedLatency.from_latency("0-1", then)])
     assert not why and "not known" in warning
 
 

@@ -30,17 +30,17 @@ def test_instructions_are_distinguished(written, products, sums, others):
 @pytest.mark.parametrize("written", ["jne 10 <main+0x4>", "b.ne 10 <main+0x4>", "cbz x0, 10 <main+0x4>"])
 def test_jumps_end_blocks(written):
     name, _, operands = written.partition(" ")
-    assert parse_instruction(64, name, operands) == Instruction(64, jumps=True, target=0x10)
+    assert parse_instruction(64, name, operands) == Instruction(64, is_jump=True, jump_target=0x10)
 
 
 def test_arithmetic_goes_with_an_access_of_the_block():
     """Does a loop's arithmetic go with the loop's accesses, though others are nearer to some of it?"""
-    product, total, root = ({"products": 1}, {"sums": 1}, {"others": 1})
+    product, total, root = ({"multiplications": 1}, {"additions": 1}, {"other_flops": 1})
     code = [
         Instruction(10), Instruction(14, **root),  # before the loop, without an access
         Instruction(20, **product), Instruction(24), Instruction(28, **total), Instruction(32, **root),
-        Instruction(36, jumps=True, target=20),
-        Instruction(40, **root), Instruction(44), Instruction(48, jumps=True),
+        Instruction(36, is_jump=True, jump_target=20),
+        Instruction(40, **root), Instruction(44), Instruction(48, is_jump=True),
         Instruction(52, **total), Instruction(56),  # nobody jumps here, and no access is in it
     ]  # fmt: skip
     # In the loop the product stands before the first access, at 24, and is fused with the sum behind it.

@@ -13,13 +13,19 @@ from nearfield._native import machine as structs
 from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.calibrate import simulated as sim
-from nearfield.calibrate.describing import describe_places, file_text, is_repeated
+from nearfield.calibrate.describing import describe_places, format_description_file, is_time_reproduced
 from nearfield.calibrate.fitting import fit_machine, fitted_value
-from nearfield.calibrate.measured import KERNEL_BYTES, Measurements, Place, estimate_undisturbed
+from nearfield.calibrate.measured import KERNEL_COPY_SIZES_BYTES, CalibratedPlace, Measurements, estimate_undisturbed
 from nearfield.calibrate.places import PairSampler, StepSample, missing_lines_bytes
-from nearfield.calibrate.probing import PAGE_COUNTS, PAGE_STRIDE, WALK_CHAIN_COUNTS, WALKED_PAGES, CalibrationRun
+from nearfield.calibrate.probing import (
+    NUM_WALKED_PAGES,
+    PAGE_COUNTS,
+    PAGE_STRIDE_BYTES,
+    WALK_CHAIN_COUNTS,
+    CalibrationRun,
+)
 from nearfield.calibrate.repeating import simulate_micro_benchmarks
-from nearfield.calibrate.steps import fit_plateaus, last_below
+from nearfield.calibrate.steps import find_last_below, fit_plateaus
 from nearfield.machine import DescribedMachine, facts, load_machine
 from nearfield.machine.captured import machine_from_profile, unmeasured_profile
 from nearfield.profile import schema
@@ -76,7 +82,7 @@ def measured_on(made: structs.Machine, spread: float = 0.02) -> Measurements:
     def about(ns: float) -> Estimate:
         return Estimate(ns, ns * (1 - spread / 2), ns * (1 + spread))
 
-    huge = sim.in_huge_pages(made)
+    huge = sim.with_huge_pages(made)
     chain = lambda size: about(sim.chase_ns(huge, size))  # noqa: E731
     quiet = structs.Machine(made)
     quiet.pages.fault_ns = 0.0
@@ -84,27 +90,29 @@ def measured_on(made: structs.Machine, spread: float = 0.02) -> Measurements:
     found = Measurements(
         about(cycle), about(28.0), [(s, chain(s)) for s in (16 * KIB, 128 * KIB)], (64 * MIB, chain(64 * MIB))
     )
-    found.by_bytes = {s: chain(s) for s in (1 * MIB, 1448 * KIB, 2 * MIB, 4 * MIB, 16 * MIB)}
-    found.chains = {1: chain(64 * MIB), 24: about(sim.independent_chains_ns(huge, 64 * MIB))}
-    found.in_order = {
+    found.last_cache_chains = {s: chain(s) for s in (1 * MIB, 1448 * KIB, 2 * MIB, 4 * MIB, 16 * MIB)}
+    found.concurrent_memory_chains = {1: chain(64 * MIB), 24: about(sim.independent_chains_ns(huge, 64 * MIB))}
+    found.in_order_chains = {
         s: about(sim.chase_ns(sim.without_fault_cost(made), s, in_order=True)) for s in (128 * KIB, 64 * MIB)
     }
     found.reads = {16 * KIB: about(sim.read_ns(huge, 16 * KIB))}
     found.copies = {s: about(sim.copy_ns(huge, s)) for s in (4 * KIB, 8 * KIB, 128 * KIB)}
-    spread_pages = lambda n: about(sim.chase_ns(quiet, n * PAGE_STRIDE, PAGE_STRIDE))  # noqa: E731
-    found.pages = {n: (spread_pages(n), chain(n * 64)) for n in PAGE_COUNTS}
-    alone, packed = spread_pages(WALKED_PAGES), chain(WALKED_PAGES * 64)
+    spread_pages = lambda n: about(sim.chase_ns(quiet, n * PAGE_STRIDE_BYTES, PAGE_STRIDE_BYTES))  # noqa: E731
+    found.page_chains = {n: (spread_pages(n), chain(n * 64)) for n in PAGE_COUNTS}
+    alone, packed = spread_pages(NUM_WALKED_PAGES), chain(NUM_WALKED_PAGES * 64)
     walk = alone.value - packed.value
-    found.walks = {n: (about(packed.value / n + walk / min(n, 4)), about(packed.value / n)) for n in WALK_CHAIN_COUNTS}
-    found.fault = about(sim.first_touch_ns(made))
+    found.concurrent_page_chains = {
+        n: (about(packed.value / n + walk / min(n, 4)), about(packed.value / n)) for n in WALK_CHAIN_COUNTS
+    }
+    found.page_fault = about(sim.first_touch_ns(made))
     big = structs.Machine(made)
-    big.pages.page_bytes, big.pages.fault_ns = sim.HUGE_BYTES, made.pages.huge_fault_ns
-    found.huge_fault = about(sim.first_touch_ns(big, 16))
+    big.pages.page_bytes, big.pages.fault_ns = sim.HUGE_PAGE_BYTES, made.pages.huge_fault_ns
+    found.huge_page_fault = about(sim.first_touch_ns(big, 16))
     found.kernel_copies = {s: about(sim.kernel_copy_ns(made, s)) for s in (1, 4 * KIB, 64 * KIB)}
     found.traffic_gb_per_s = about(made.dram.gb_per_s)
-    shared, remote = sim.store_read_ns(huge, 16 * KIB), sim.read_written_ns(huge, 16 * KIB)
-    missing = sim.store_read_ns(huge, missing_lines_bytes([cache.size_bytes for cache in huge.caches]))
-    found.places = [Place(about(sim.flag_ns(huge)), 1.0, 2, about(shared), about(remote), about(missing))]
+    shared, remote = sim.store_to_shared_lines_ns(huge, 16 * KIB), sim.read_of_written_lines_ns(huge, 16 * KIB)
+    missing = sim.store_to_shared_lines_ns(huge, missing_lines_bytes([cache.size_bytes for cache in huge.caches]))
+    found.places = [CalibratedPlace(about(sim.flag_ns(huge)), 1.0, 2, about(shared), about(remote), about(missing))]
     return found
 
 
@@ -144,9 +152,9 @@ def test_a_fit_finds_the_machine_whose_measurements_it_is_given(fitted: tuple[De
     known = dict(facts(machine))
     for key, value in wanted.items():
         assert known[key].kind == "fitted" and known[key].fitted_to, key
-        assert known[key].plain == pytest.approx(value, rel=0.1), key
+        assert known[key].plain_value == pytest.approx(value, rel=0.1), key
         low, high = known[key].interval or (0, 0)
-        assert low <= known[key].plain <= high, key
+        assert low <= known[key].plain_value <= high, key
 
 
 def test_the_fitted_machine_repeats_the_micro_benchmarks(fitted: tuple[DescribedMachine, Measurements]) -> None:
@@ -155,7 +163,7 @@ def test_the_fitted_machine_repeats_the_micro_benchmarks(fitted: tuple[Described
     off = [
         (name, time.value, ns)
         for name, time, ns in simulate_micro_benchmarks(machine, found, found.places[0])
-        if not is_repeated(time, ns)
+        if not is_time_reproduced(time, ns)
     ]
     assert not off
 
@@ -173,13 +181,13 @@ def test_a_machine_that_prefetches_gets_a_prefetcher() -> None:
     made.prefetcher.outstanding, made.prefetcher.start = 32, structs.StreamStart.all
     found = measured_on(made)
     base = sim.without_fault_cost(made)
-    found.in_order = {
+    found.in_order_chains = {
         s: Estimate(ns, ns, ns) for s in (128 * KIB, 64 * MIB) if (ns := sim.chase_ns(base, s, in_order=True))
     }
     machine = fit_machine(machine_from_profile(unmeasured_profile(HOST)), found, found.places[0])
     assert machine.prefetcher
     for name, time, ns in simulate_micro_benchmarks(machine, found, None):
-        assert is_repeated(time, ns) or not name.startswith("lines in order"), name
+        assert is_time_reproduced(time, ns) or not name.startswith("lines in order"), name
 
 
 def test_a_cache_of_which_others_use_a_part_is_described_as_smaller() -> None:
@@ -199,8 +207,8 @@ def test_a_cache_of_which_others_use_a_part_is_described_as_smaller() -> None:
 def test_each_place_gets_a_separate_description(tmp_path: Path) -> None:
     """With its latency, its sharing of caches and its own name; and what is not known of a place is said?"""
     found = measured_on(known_machine())
-    far = Place(Estimate(250.0, 240.0, 260.0), 0.3, None, Estimate(9.0, 8.0, 10.0))
-    left = Place(Estimate(900.0, 890.0, 910.0), 0.1)
+    far = CalibratedPlace(Estimate(250.0, 240.0, 260.0), 0.3, None, Estimate(9.0, 8.0, 10.0))
+    left = CalibratedPlace(Estimate(900.0, 890.0, 910.0), 0.1)
     found.places += [far, left]
     made, notes = describe_places(HOST, found, None, tmp_path / "mine.toml")
     assert [one.path.name for one in made] == ["mine.toml", "mine-250ns.toml"]
@@ -209,7 +217,7 @@ def test_each_place_gets_a_separate_description(tmp_path: Path) -> None:
     assert other.cache[2].shared_by.value == 1 and other.transfers and other.transfers.remote_cycles
     assert any("900 ns" in note for note in notes)
     for one in made:
-        one.path.write_text(file_text(one, notes, "by nobody"))
+        one.path.write_text(format_description_file(one, notes, "by nobody"))
         assert load_machine(str(one.path)) == one.machine
 
 
@@ -219,16 +227,18 @@ def test_a_rare_place_is_described_if_it_is_wanted() -> None:
     found = measured_on(known_machine())
     sampler = PairSampler((0, 0), [32 * KIB, 1 * MIB, 16 * MIB])
     steps = ["level 0", "level 1", "level 2", "store_read", "store_read_missing", "read_written"]
-    steps += [f"kernel {n}" for n in KERNEL_BYTES]
+    steps += [f"kernel {n}" for n in KERNEL_COPY_SIZES_BYTES]
     near = [StepSample(step, 50.0, 52.0, [5.0]) for step in steps * 100]
     far = [StepSample(step, 240.0, 238.0, [9.0]) for step in steps * 3]
     sampler.samples = near + far + [StepSample("level 0", 50.0, 240.0, [7.0])]
-    assert [place.flag_ns.value for place in sampler.places(found)] == [pytest.approx(51, abs=1)]
+    assert [place.flag_ns.value for place in sampler.find_places_of_pair(found)] == [pytest.approx(51, abs=1)]
     assert sampler.has_enough_visits(250.0) and not sampler.has_enough_visits(120.0)
-    usual, wanted = sampler.places(found, 250.0)
+    usual, wanted = sampler.find_places_of_pair(found, 250.0)
     assert (usual.flag_ns.value, wanted.flag_ns.value) == (pytest.approx(51, abs=1), pytest.approx(239, abs=1))
     assert (
-        wanted.read_written_ns and wanted.read_written_ns.value == 9.0 and set(wanted.kernel_copies) == {*KERNEL_BYTES}
+        wanted.read_of_written_line_ns
+        and wanted.read_of_written_line_ns.value == 9.0
+        and set(wanted.kernel_copies) == {*KERNEL_COPY_SIZES_BYTES}
     )
 
 
@@ -262,8 +272,8 @@ def test_steps_of_a_curve_are_found(curve: dict[int, float], steps: list[int]) -
 
 def test_a_curve_that_stays_below_has_no_end() -> None:
     """A cache that is as large as stated."""
-    assert last_below({1: 5.0, 2: 6.0}, 10) is None
-    assert last_below({1: 5.0, 2: 6.0, 4: 50.0}, 10) == (2, 4)
+    assert find_last_below({1: 5.0, 2: 6.0}, 10) is None
+    assert find_last_below({1: 5.0, 2: 6.0, 4: 50.0}, 10) == (2, 4)
 
 
 def test_the_micro_benchmarks_return_as_many_samples_as_requested() -> None:
@@ -283,4 +293,4 @@ def test_the_micro_benchmarks_return_as_many_samples_as_requested() -> None:
 def test_a_machine_without_known_caches_is_refused() -> None:
     """With a reason?"""
     with pytest.raises(MeasurementError, match="caches"):
-        CalibrationRun(HOST.model_copy(update={"cache": []}), [0], None).run()
+        CalibrationRun(HOST.model_copy(update={"cache": []}), [0], None).measure()

@@ -12,9 +12,9 @@ from tuning import in_process
 from nearfield.base.errors import ProfileError
 from nearfield.reproduce import page
 from nearfield.reproduce.cards import cards_of
-from nearfield.reproduce.live.measure import needed_profiles
+from nearfield.reproduce.live.measure import needed_live_profiles
 from nearfield.reproduce.outcome import Answer, JudgedClaim, JudgedPaper, JudgedStatement, LiveSummary, Reproduction
-from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
+from nearfield.reproduce.papers import load_paper, paper_files, select_claims
 from nearfield.reproduce.score import score_papers
 
 NEW_PAPER = """
@@ -54,8 +54,8 @@ def test_a_folder_is_all_that_a_further_paper_takes(tmp_path: Path, monkeypatch:
     with pytest.raises(ProfileError, match="no README"):
         load_paper("Smith2027")
     (file.parent / "README.md").write_text("# made up")
-    assert [claim.id for _, claims in choose_claims(["Smith2027"]) for claim in claims] == ["Smith2027.1"]
-    assert list(needed_profiles(choose_claims(["Smith2027.1"]))) == ["window"]
+    assert [claim.id for _, claims in select_claims(["Smith2027"]) for claim in claims] == ["Smith2027.1"]
+    assert list(needed_live_profiles(select_claims(["Smith2027.1"]))) == ["window"]
     monkeypatch.setattr("nearfield.reproduce.papers.paper_files", lambda: {"Other": file})
     with pytest.raises(ProfileError, match="is called Other"):
         load_paper("Other")

@@ -10,13 +10,13 @@ from engine_lines import HEADER, KIND_OF, NO_COUNTER, Line, end, missing, sample
 from nearfield.measure.live.collect import (
     CollectedOutput,
     collect_launches,
-    disturbed_share,
+    disturbed_repetition_share,
     finished_scenarios,
-    to_rows,
+    output_to_rows,
 )
-from nearfield.measure.live.describe import COUNTERS
-from nearfield.measure.live.layout import Group, Place
-from nearfield.measure.live.lines import LaunchLine, SamplesLine, damaged_line, read_lines
+from nearfield.measure.live.describe import PERFORMANCE_COUNTERS
+from nearfield.measure.live.layout import RankGroup, RankPlace
+from nearfield.measure.live.lines import LaunchLine, SamplesLine, find_damaged_line, read_lines
 from nearfield.measure.request import TIERS
 from nearfield.profile import records
 
@@ -25,7 +25,7 @@ TIER = TIERS["quick"]
 
 def rows_of(found: CollectedOutput) -> list[Line]:
     """Also checks that the rows are records that a profile accepts."""
-    rows = to_rows(found, TIER, resolution_ns=10.0)
+    rows = output_to_rows(found, TIER, resolution_ns=10.0)
     records.from_rows(rows)
     return rows
 
@@ -43,7 +43,7 @@ def test_launches_are_pooled(tmp_path: Path) -> None:
         write(tmp_path, [HEADER, samples([104.0] * 10, side="sender"), end()], number=1),
     ]
     found = collect_launches(jobs, tmp_path, KIND_OF)
-    assert len(found.headers) == 2
+    assert len(found.launch_lines) == 2
     row = only(rows_of(found), "send")
     assert row["n"] == 20
     assert row["low"] <= 100 <= 104 <= row["high"], "the interval knows that launches differ"
@@ -75,7 +75,7 @@ def test_disturbed_repetitions_are_excluded(tmp_path: Path) -> None:
     row = only(rows_of(found), "send")
     assert (row["n"], row["stable"]) == (10, True)
     assert row["high"] < 110
-    assert disturbed_share(found) == 0.75
+    assert disturbed_repetition_share(found) == 0.75
 
 
 def test_nothing_but_disturbed_repetitions_is_unstable(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_missing_counter_is_null_with_the_reason_once(tmp_path: Path) -> None:
     null = only(rows, "llc_misses")
     assert (null["value"], null["n"], null["stable"], null["note"]) == (None, 0, False, NO_COUNTER)
     assert only(rows, "page_faults")["value"] == 3.0
-    assert {"llc_misses", "page_faults"} <= set(COUNTERS)
+    assert {"llc_misses", "page_faults"} <= set(PERFORMANCE_COUNTERS)
 
 
 def test_counter_missing_in_one_launch_only(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_counts_are_never_unstable(tmp_path: Path) -> None:
 
 def test_oversubscribed_times_are_never_stable(tmp_path: Path) -> None:
     """With more ranks than cores, does every time say that it means nothing, however narrow its interval?"""
-    crowded = Group(("all",), (Place(0), Place(0)), None, oversubscribed=True)
+    crowded = RankGroup(("all",), (RankPlace(0), RankPlace(0)), None, is_oversubscribed=True)
     job = write(tmp_path, [HEADER, samples([100.0] * 50, "first_touch", "pages"), end("pages")], group=crowded)
     row = only(rows_of(collect_launches([job], tmp_path, KIND_OF)), "first_touch")
     assert not row["stable"]
@@ -307,7 +307,7 @@ def test_line_cut_short_by_a_crash_is_left_out(tmp_path: Path) -> None:
     file = job.attempt_files(tmp_path)[0]
     file.write_text(file.read_text()[:-10])
     assert [type(line) for line in read_lines(file)] == [LaunchLine, SamplesLine]
-    assert damaged_line(file, job.budgets) is None, "that is how every crash ends"
+    assert find_damaged_line(file, job.budget_s_by_scenario) is None, "that is how every crash ends"
     assert finished_scenarios(job, tmp_path) == set()
     assert only(rows_of(collect_launches([job], tmp_path, KIND_OF)), "send")["n"] == 10
 
@@ -348,7 +348,7 @@ def test_nothing_after_damage_is_trusted(tmp_path: Path, damage: str) -> None:
     file = job.attempt_files(tmp_path)[0]
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:3], damage, *lines[3:]]) + "\n", encoding="latin-1")
-    assert damaged_line(file, job.budgets) == 4
+    assert find_damaged_line(file, job.budget_s_by_scenario) == 4
     assert finished_scenarios(job, tmp_path) == {"pingpong"}
     rows = rows_of(collect_launches([job], tmp_path, KIND_OF))
     assert {row["metric"] for row in rows} == {"send"}
@@ -357,7 +357,7 @@ def test_nothing_after_damage_is_trusted(tmp_path: Path, damage: str) -> None:
 def test_empty_file_is_no_launch(tmp_path: Path) -> None:
     """Does a launch that died before it wrote anything give neither records nor an error?"""
     found = collect_launches([write(tmp_path, [])], tmp_path, KIND_OF)
-    assert (found.headers, found.series) == ([], {})
+    assert (found.launch_lines, found.series) == ([], {})
 
 
 def test_records_are_of_the_preferred_place(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from tuning import rules_for, write
 from nearfield import mpi
 from nearfield.base.errors import NearfieldError
 from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
-from nearfield.rules.collectives import selection_text
+from nearfield.rules.collectives import format_selection
 from nearfield.rules.schema import Rules, load_rules, save_rules
-from nearfield.tune.collectives import Cell, CellMeasurements, CollectiveTuning
+from nearfield.tune.collectives import CellMeasurements, CollectiveCell, CollectiveTuning
 
 INST = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 
@@ -27,7 +27,7 @@ def measured(**speed: list[float]) -> CellMeasurements:
     made = CellMeasurements([*speed, "mpi"])
     for launch in zip(*speed.values(), strict=True):
         found = {**dict(zip(speed, launch, strict=True)), "mpi": 1.0}
-        made.add(found, {name: 100 / one for name, one in found.items()})
+        made.add_launch(found, {name: 100 / one for name, one in found.items()})
     return made
 
 
@@ -62,9 +62,9 @@ def test_lengths_between_different_neighbours_are_measured() -> None:
     """Is the length where the algorithm changes narrowed down to a factor of two?"""
     tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast"])  # type: ignore[arg-type]
     for size, speed in ((64, 2.0), (256, 2.0), (4096, 0.5)):
-        tuning.cells[Cell("bcast", size)] = measured(flat=[speed] * 3)
+        tuning.cells[CollectiveCell("bcast", size)] = measured(flat=[speed] * 3)
     tuning._add_intermediate_lengths()
-    assert [cell.size_bytes for cell in tuning.cells if tuning.cells[cell].launches == 0] == [1024]
+    assert [cell.size_bytes for cell in tuning.cells if tuning.cells[cell].num_launches == 0] == [1024]
 
 
 def test_neighbours_with_one_algorithm_share_a_range() -> None:
@@ -73,8 +73,8 @@ def test_neighbours_with_one_algorithm_share_a_range() -> None:
     sizes = (8, 64, 4096, 1 << 20)
     tuning = CollectiveTuning(None, (0, 1), 60, operations=["bcast", "scan"], sizes=sizes)  # type: ignore[arg-type]
     for size, speed in zip(sizes, (2.0, 3.0, 0.5, 4.0), strict=True):
-        tuning.cells[Cell("bcast", size)] = measured(flat=[speed] * 3)
-    tuning.cells[Cell("scan", 8)] = measured(flat=[2.0])
+        tuning.cells[CollectiveCell("bcast", size)] = measured(flat=[speed] * 3)
+    tuning.cells[CollectiveCell("scan", 8)] = measured(flat=[2.0])
     table = tuning._table_of_operation("bcast")
     assert table
     assert [str(one) for one in table.range] == ["flat-64", "mpi-4096", "flat-2097152", "mpi"]
@@ -85,8 +85,8 @@ def test_neighbours_with_one_algorithm_share_a_range() -> None:
 def test_blocks_of_many_ranks_are_not_longer_than_memory() -> None:
     """Are lengths left out of which a rank would need a block for each of very many ranks?"""
     tuning = CollectiveTuning(None, tuple(range(128)), 60, hosts=["a", "b"])  # type: ignore[arg-type]
-    assert (tuning.ranks, tuning.nodes) == (64, 2)
-    assert max(tuning._sizes_of("allgather")) == 1 << 20 and max(tuning._sizes_of("bcast")) == 16 << 20
+    assert (tuning.ranks_per_node, tuning.num_nodes) == (64, 2)
+    assert max(tuning._lengths_of("allgather")) == 1 << 20 and max(tuning._lengths_of("bcast")) == 16 << 20
     assert "scan" not in tuning.operations
 
 
@@ -106,9 +106,9 @@ def test_rules_keep_them_and_the_library_reads_them(rules_file: Path, tmp_path: 
     ]
     save_rules(rules_with(rules_file, *tables), tmp_path / "rules.toml")
     found = load_rules(tmp_path / "rules.toml")
-    assert found.collectives() == tables
-    assert found.loads_collectives and found.sets_something
-    assert selection_text(found.collectives()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
+    assert found.collective_tables() == tables
+    assert found.loads_collectives and found.has_any_setting
+    assert format_selection(found.collective_tables()) == "bcast@2=flat-2048+mpi,allreduce@4=slices,allreduce@4x8=lanes"
 
 
 def test_nothing_is_loaded_if_the_mpi_does_all(rules_file: Path) -> None:

@@ -23,11 +23,11 @@ from factories import (
     scale,
 )
 
-from nearfield.rules.criterion import MESSAGES, MIN_GAIN, confirmation_cases
-from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, Case, Pair
+from nearfield.rules.criterion import MESSAGE_PATTERNS, MIN_GAIN, confirmation_cases
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, BenchmarkCase, TimePair
 from nearfield.rules.knobs import Settings
-from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES, PAIRS, Confirmation
-from nearfield.tune.confirmed import ConfirmedGains, rule_table
+from nearfield.tune.confirm import MAX_FINALISTS, MAX_LAUNCHES_PER_SETTING, PAIRS_PER_LAUNCH, Confirmation
+from nearfield.tune.confirmed import ConfirmedGains, make_rule_table
 from nearfield.tune.satisfy_constraints import variants_closer_to_default
 from nearfield.tune.search import Deadline, Search
 
@@ -44,7 +44,7 @@ def confirm_search(
 ) -> tuple[ConfirmedGains | None, str]:
     """Returns what becomes a rule, and why nothing does."""
     outcome = make_confirmation(benchmark, search, deadline).run()
-    return outcome.chosen, outcome.reason
+    return outcome.confirmed_gains, outcome.reason
 
 
 def search_and_confirm(
@@ -57,27 +57,30 @@ def search_and_confirm(
     return confirm_search(benchmark, search, deadline)
 
 
-def of_launches(gains: Mapping[Case, Sequence[float]]) -> ConfirmedGains:
+def of_launches(gains: Mapping[BenchmarkCase, Sequence[float]]) -> ConfirmedGains:
     """Returns the judgement of a setting that has these gains, one gain from each launch."""
-    pairs = {case: [Pair(ratio, 1.0, launch=at) for at, ratio in enumerate(ratios)] for case, ratios in gains.items()}
-    return ConfirmedGains.of(BIG, pairs, MIN_GAIN)
+    pairs = {
+        case: [TimePair(ratio, 1.0, launch_number=at) for at, ratio in enumerate(ratios)]
+        for case, ratios in gains.items()
+    }
+    return ConfirmedGains.from_pairs(BIG, pairs, MIN_GAIN)
 
 
 def stopped() -> Deadline:
     """Returns the deadline of somebody who has requested a stop."""
     deadline = Turns(ENDLESS)
-    deadline.stopped = True
+    deadline.is_interrupted = True
     return deadline
 
 
-def launches(pairs: list[Pair]) -> int:
-    return len({pair.launch for pair in pairs})
+def launches(pairs: list[TimePair]) -> int:
+    return len({pair.launch_number for pair in pairs})
 
 
 def slow_unseen(gains: dict[str, float], parameter: str, there: float) -> Speed:
     """As `only`, but one parameter has this speed in streams of the size that the search does not see."""
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         spoils = case == ("stream", UNSEEN) and whole[parameter] == (BIG | MANY)[parameter]
         return there if spoils else scale(gains)(whole, case)
 
@@ -93,14 +96,14 @@ def test_a_harmless_winner_is_confirmed_at_every_size() -> None:
     for case, gain in chosen.gains.items():
         assert gain.value == pytest.approx(0.98 if case == ("stream", UNSEEN) else 1.2, rel=0.01)
         assert gain.n == launches(chosen.pairs[case]) == MIN_CONFIRMING_LAUNCHES
-        assert len(chosen.pairs[case]) == PAIRS * MIN_CONFIRMING_LAUNCHES
+        assert len(chosen.pairs[case]) == PAIRS_PER_LAUNCH * MIN_CONFIRMING_LAUNCHES
     assert benchmark.started == [{}, BIG] * MIN_CONFIRMING_LAUNCHES, "both jobs are launched anew"
 
 
-def in_launches(benchmark: FormulaBenchmark, case: Case, *there: float) -> Speed:
+def in_launches(benchmark: FormulaBenchmark, case: BenchmarkCase, *there: float) -> Speed:
     """BIG is 1.2 times as fast as stock, but in one case these, launch by launch; the last from then on."""
 
-    def speed(whole: Settings, one: Case) -> float:
+    def speed(whole: Settings, one: BenchmarkCase) -> float:
         if whole["fragment"] != 131072:
             return 1.0
         return there[min(len(there), benchmark.started.count(BIG)) - 1] if one == case else 1.2
@@ -109,7 +112,7 @@ def in_launches(benchmark: FormulaBenchmark, case: Case, *there: float) -> Speed
 
 
 def confirmed_in_launches(
-    case: Case, *there: float, deadline: Deadline | None = None
+    case: BenchmarkCase, *there: float, deadline: Deadline | None = None
 ) -> tuple[ConfirmedGains | None, str, int]:
     """BIG, alone, and how often it was launched in all."""
     benchmark = FormulaBenchmark(scale({"fragment": 1.2}))
@@ -121,7 +124,7 @@ def confirmed_in_launches(
 
 
 @pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
-def test_what_is_slower_in_one_launch_of_six_is_not_slower(case: Case) -> None:
+def test_what_is_slower_in_one_launch_of_six_is_not_slower(case: BenchmarkCase) -> None:
     """Wherever that launch is, and in whichever pattern: is the winner kept, as two launches of the same settings may
     differ by a tenth?"""
     for slow in (0, 2, 5):
@@ -132,11 +135,11 @@ def test_what_is_slower_in_one_launch_of_six_is_not_slower(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [("pingpong", UNSEEN), ("stream", UNSEEN), ("bcast", UNSEEN)], ids=lambda c: c[0])
-def test_what_is_slower_in_all_launches_is_refused(case: Case) -> None:
+def test_what_is_slower_in_all_launches_is_refused(case: BenchmarkCase) -> None:
     """Is it measured in as many launches as there may be, and then refused with the case and its speed?"""
     chosen, reason, count = confirmed_in_launches(case, 0.85)
     assert chosen is None and reason == f"{case[0]} of 4 KiB at 0.85 of the baseline's speed"
-    assert count >= MAX_LAUNCHES
+    assert count >= MAX_LAUNCHES_PER_SETTING
 
 
 @pytest.mark.parametrize("count", [1, MIN_LAUNCHES, MIN_CONFIRMING_LAUNCHES - 1])
@@ -146,7 +149,9 @@ def test_few_launches_refuse_only_what_is_far_below(count: int) -> None:
     stream, main = ("stream", UNSEEN), ("pingpong", UNSEEN)
     for ratio, launches, refused in ((0.88, count, False), (0.88, MIN_CONFIRMING_LAUNCHES, True), (0.8, count, True)):
         made = of_launches({main: [1.3] * launches, stream: [ratio] * launches})
-        assert [loss.case for loss in made.losses] == [stream] and made.slower_cases == ([stream] if refused else [])
+        assert [loss.case for loss in made.loss_verdicts] == [stream] and made.slower_cases == (
+            [stream] if refused else []
+        )
 
 
 def test_only_what_is_in_doubt_is_measured_on() -> None:
@@ -215,7 +220,7 @@ def test_not_all_finalists_are_tried_when_it_is_late(deadline: Deadline, looked:
     search = run_search(benchmark, many)
     search.rank_finalists(Turns(0))
     benchmark.started.clear()
-    benchmark.speed = lambda whole, case: 1.0 if whole == KNOBS.complete({}) else there
+    benchmark.speed = lambda whole, case: 1.0 if whole == KNOBS.with_defaults({}) else there
     assert confirm_search(benchmark, search, deadline)[0] is None
     assert len({tuple(settings.items()) for settings in benchmark.started if settings in many}) == looked
 
@@ -225,7 +230,7 @@ def test_a_stop_confirms_the_best() -> None:
     benchmark = FormulaBenchmark(scale({"fragment": 1.2, "cells": 1.1}))
     chosen, _ = search_and_confirm(benchmark, [MANY, BIG], stopped())
     assert chosen and chosen.settings == BIG and benchmark.started == [{}, BIG]
-    assert {gain.n for gain in chosen.gains.values()} == {PAIRS}
+    assert {gain.n for gain in chosen.gains.values()} == {PAIRS_PER_LAUNCH}
     slow = FormulaBenchmark(slow_unseen({"fragment": 1.2}, "fragment", 0.8))
     assert search_and_confirm(slow, [BIG], stopped())[0] is None and slow.started == [{}, BIG]
 
@@ -235,7 +240,7 @@ def test_a_stop_ends_mending() -> None:
     deadline = Turns(ENDLESS)
 
     def faults(settings: Settings, moment: str) -> str:  # somebody presses Ctrl-C while the first mend is looked at
-        deadline.stopped |= settings not in ({}, BIG | MANY)
+        deadline.is_interrupted |= settings not in ({}, BIG | MANY)
         return ""
 
     benchmark = FormulaBenchmark(slow_unseen({"fragment": 1.2, "cells": 1.1}, "cells", 0.8))
@@ -263,7 +268,7 @@ def test_a_winner_that_is_slower_somewhere_is_mended() -> None:
 def test_a_value_that_is_too_large_is_made_smaller() -> None:
     """Where a limit is too high for one size only, is it lowered as far as it must be, and not given up?"""
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         spoils = case == ("stream", UNSEEN) and int(whole["eager"]) > 16384
         return 0.8 if spoils else 1.2 if int(whole["eager"]) > 8192 else 1.0
 
@@ -284,7 +289,7 @@ def test_a_winner_is_mended_step_by_step() -> None:
     """If two parameters each make a size slower, are both put back, one after the other, and the third kept?"""
     whole_winner: Settings = BIG | MANY | {"eager": 16384}
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         gain = 1.2 if whole["eager"] == 16384 else 1.0
         if case != ("stream", UNSEEN):
             return gain
@@ -324,7 +329,7 @@ def test_a_rule_tells_that_the_cores_moved() -> None:
     benchmark.flags = itertools.cycle([50.0] * 12 + [50.0, 50.0, 230.0, 230.0] + [230.0] * 8)
     chosen, _ = search_and_confirm(benchmark, [BIG])
     assert {pair.c2c_latency_ns for pair in benchmark.all_pairs} == {50.0, 230.0}
-    near, far = rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], benchmark.all_pairs).latency
+    near, far = make_rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", [], benchmark.all_pairs).latency
     assert (near.c2c_latency_ns, far.c2c_latency_ns) == (50.0, 230.0)
     assert (near.share, far.share) == pytest.approx((0.6, 0.4), abs=0.02)  # three pairs near, one moved, two far
 
@@ -344,7 +349,7 @@ def test_a_rule_is_for_where_the_cores_mostly_were() -> None:
     benchmark.speed = lambda whole, case: (1.2 if now < 100 else 0.5) if whole["fragment"] == 131072 else 1.0
     chosen, _ = search_and_confirm(benchmark, [BIG])
     assert chosen and chosen.settings == BIG
-    assert rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).c2c_latency_ns == 50.0
+    assert make_rule_table(KNOBS, "same-node", (0, 1), 2, chosen, "", []).c2c_latency_ns == 50.0
     for pairs in chosen.pairs.values():
         assert launches(pairs) >= MIN_LAUNCHES and {pair.c2c_latency_ns for pair in pairs} == {50.0}
 
@@ -358,14 +363,14 @@ def test_a_case_measured_only_in_another_placement_counts_as_it_was_there(moved_
     search.rank_finalists(Turns(0))
     far, now = CASES[-1], 50.0
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         nonlocal now
         now = 230.0 if case == far else 50.0  # what the flags of this visit take
         return 1.0 if whole["fragment"] != 131072 else moved_gain if case == far else 1.2
 
     benchmark.speed, benchmark.flags = speed, (now for _ in itertools.count())
     late = Deadline(ENDLESS)
-    late.has_passed_latest = lambda: benchmark.started.count(BIG) >= 1 + MIN_LAUNCHES  # type: ignore[method-assign]
+    late.has_passed_hard_end = lambda: benchmark.started.count(BIG) >= 1 + MIN_LAUNCHES  # type: ignore[method-assign]
     found, reason = confirm_search(benchmark, search, late)
     assert bool(found) == chosen, reason
     if found:
@@ -377,11 +382,15 @@ def test_no_mending_by_what_must_not_be_tried() -> None:
     """Is a rule that would need too much memory without its small pieces not mended by leaving these out?"""
     small: Settings = {"fragment": 8192, "cells": 256}
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         return 0.8 if case == ("stream", UNSEEN) and whole["fragment"] == 8192 else 1.2 if whole["cells"] == 256 else 1
 
     benchmark = FormulaBenchmark(speed)
-    search = run_search(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    search = run_search(
+        benchmark,
+        [small],
+        get_rejection_reason=lambda s: "too big" if KNOBS.shared_memory_bytes(s, 2) > 4 << 20 else None,
+    )
     search.rank_finalists(Turns(0))
     assert confirm_search(benchmark, search) == (None, "stream of 4 KiB at 0.80 of the baseline's speed")
 
@@ -391,9 +400,9 @@ def test_no_mending_by_what_is_as_slow() -> None:
     benchmark = FormulaBenchmark(lambda whole, case: 0.8 if whole["fragment"] != 32768 or whole["cells"] != 64 else 1.0)
     with benchmark.compare_with_baseline(BIG | MANY, [(pattern, UNSEEN) for pattern in PATTERNS]) as comparison:
         comparison.measure(6)
-    slower = ConfirmedGains(BIG | MANY, comparison.gains(), dict(comparison.found))
+    slower = ConfirmedGains(BIG | MANY, comparison.gains(), dict(comparison.pairs_by_case))
     assert len(slower.slower_cases) == len(PATTERNS)
-    assert make_confirmation(benchmark, run_search(benchmark, []))._repair(slower) is None
+    assert make_confirmation(benchmark, run_search(benchmark, []))._find_repaired_settings(slower) is None
 
 
 def test_what_fails_while_it_is_confirmed_is_refused() -> None:
@@ -420,19 +429,21 @@ def test_a_gain_in_one_range_is_enough_if_it_is_sure(
     long: tuple[float, ...], short: tuple[float, ...], expected: bool
 ) -> None:
     """Is it, when these are the gains in as many launches?"""
-    assert of_launches({("stream", 8): short, ("stream", 1 << 20): long}).has_gain_between([4 << 10]) == expected
+    assert of_launches({("stream", 8): short, ("stream", 1 << 20): long}).has_gain_in_a_range([4 << 10]) == expected
 
 
 def test_a_launch_that_slows_all_patterns_is_one_launch() -> None:
     """Is a size not slower because four patterns are, in the launches in which that happened to all of them?"""
     launches = (0.95, 0.955, 0.96, 0.96, 0.965, 1.0)
-    found = of_launches({(pattern, 64): launches for pattern in MESSAGES})
-    assert found.losses == []
+    found = of_launches({(pattern, 64): launches for pattern in MESSAGE_PATTERNS})
+    assert found.loss_verdicts == []
     all_slower = (*launches[:-1], 0.965)
-    assert len(of_launches({(pattern, 64): all_slower for pattern in MESSAGES}).slower_cases) == len(MESSAGES)
+    assert len(of_launches({(pattern, 64): all_slower for pattern in MESSAGE_PATTERNS}).slower_cases) == len(
+        MESSAGE_PATTERNS
+    )
 
 
 def test_what_is_only_probably_slower_is_in_doubt() -> None:
     """Is it measured again, and not refused?"""
     found = of_launches({("pingpong", 8): (0.94, 0.95, 0.96, 0.96, 0.97, 0.985)})
-    assert [(loss.case, loss.sure) for loss in found.losses] == [(("pingpong", 8), False)]
+    assert [(loss.case, loss.is_significant) for loss in found.loss_verdicts] == [(("pingpong", 8), False)]

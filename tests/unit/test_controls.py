@@ -11,14 +11,14 @@ from nearfield.reproduce.live.answers import LiveData, answer_statement, apply_c
 from nearfield.reproduce.live.loops import (
     LOOP_QUESTIONS,
     answer_by_loops,
-    gains_nowhere,
-    gains_somewhere,
+    judge_any_gain,
+    judge_no_gain,
     measure_loops,
 )
-from nearfield.reproduce.live.sizes import Sizes
+from nearfield.reproduce.live.sizes import MachineSizes
 from nearfield.reproduce.outcome import Answer
-from nearfield.reproduce.papers import choose_claims, load_paper
-from nearfield.reproduce.schema import Control
+from nearfield.reproduce.papers import load_paper, select_claims
+from nearfield.reproduce.schema import ControlMeasurement
 
 FACTS = made.profile([made.row("protocol", "single_copies", 0, "count", size_bytes=8, **made.HERE)],
                      [made.switch("eager-limit", 4096)])  # fmt: skip
@@ -39,7 +39,7 @@ def test_an_effect_of_the_control_is_an_artefact(
 ) -> None:  # fmt: skip
     """Is an effect no answer if its control shows it, too, and none if the control cannot tell; and is the control's
     number beside it?"""
-    control = Control(effect=effect, says="without messages")
+    control = ControlMeasurement(effect=effect, says="without messages")
     judged = apply_control(Answer(answer=found, ours="9 %"), control, Answer(answer=controlled, ours="8 %"))
     assert judged.answer == answer and judged.ours == "9 %"
     assert judged.control == f"without messages: {controlled or 'cannot tell'}, 8 %"
@@ -65,11 +65,11 @@ def test_controls_decide_between_effect_and_artefact() -> None:
                         rows.append(made.row("stencil", "iteration", time, "ns", size_bytes=size,
                                              variant=variant + name, **made.HERE))  # fmt: skip
             profiles.append(made.profile(rows, [made.switch("eager-limit", 4096)]))
-        return answer_statement(paper, statement, LiveData(Sizes(FACTS), {"stencil": profiles}))
+        return answer_statement(paper, statement, LiveData(MachineSizes(FACTS), {"stencil": profiles}))
 
     assert answer(0.0).answer == "holds", answer(0.0)
     assert answer(0.3).answer == "artefact" and "the same loops without messages: holds" in answer(0.3).control
-    assert {"cut", "cut-cached"} <= set(measure.needed_profiles(choose_claims(["S0.10"])))
+    assert {"cut", "cut-cached"} <= set(measure.needed_live_profiles(select_claims(["S0.10"])))
 
 
 @pytest.mark.slow
@@ -81,8 +81,8 @@ def test_loops_without_messages_are_compiled_and_compared(monkeypatch: pytest.Mo
     assert [len(run) for run in measure_loops(["cc", "-O2"])] == [4, 4, 4]
     assert measure_loops(["cc", "--no-such-option"]) == []
     always, never, once = [[[0.2, 0.0]] * 3], [[[0.01, -0.02]] * 3], [[[0.2, 0.0], [0.01, 0.0], [0.2, 0.0]]]
-    assert [gains_somewhere(some) for some in (always, never, once)] == ["holds", "does not", "cannot tell"]
-    assert [gains_nowhere(some) for some in (always, never, once)] == ["does not", "holds", "cannot tell"]
+    assert [judge_any_gain(some) for some in (always, never, once)] == ["holds", "does not", "cannot tell"]
+    assert [judge_no_gain(some) for some in (always, never, once)] == ["does not", "holds", "cannot tell"]
     monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0, 0))
     for question in LOOP_QUESTIONS:
         found = answer_by_loops(question)

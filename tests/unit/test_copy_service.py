@@ -199,11 +199,11 @@ def test_each_launch_draws_a_key() -> None:
     """Does each launch that loads the heap have another key, one that loads none have none, and is a key kept that is
     there already?"""
     loaded = {name: environment()[name] for name in ("LD_PRELOAD",)}
-    drawn = [all_nodes.variables_for_all_nodes(["./app"], loaded)[job_key.VARIABLE] for _ in range(2)]
+    drawn = [all_nodes.variables_for_all_nodes(["./app"], loaded)[job_key.JOB_KEY_VARIABLE] for _ in range(2)]
     assert drawn[0] != drawn[1]
     assert all(re.fullmatch(r"[0-9a-f]{32}", key) for key in drawn)
     assert job_key.make_key_variable({}) == {}
-    assert job_key.make_key_variable({**loaded, job_key.VARIABLE: KEY}) == {}
+    assert job_key.make_key_variable({**loaded, job_key.JOB_KEY_VARIABLE: KEY}) == {}
 
 
 def test_a_copy_onto_the_list_that_describes_it(heap_ranks: Peers, heap_programs: Path) -> None:

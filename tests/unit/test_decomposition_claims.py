@@ -15,7 +15,7 @@ import pytest
 
 from nearfield._native import Plan
 from nearfield.machine import load_machine
-from nearfield.plan import costs_of_machine, splits
+from nearfield.plan import costs_of_machine, find_plans
 
 GRID, RANKS = (256, 256, 256), 32
 MODES = [
@@ -32,7 +32,7 @@ OVER_2D = {("t3e-900", "buffered"): (1.15, 1.05), ("origin-2000", "two-threads")
 def all_splits(machine: str, mode: str, ranks: int = RANKS) -> list[Plan]:
     described = load_machine(machine)
     per_node = int(described.communication.ranks_per_node.value)
-    return splits(GRID, ranks, costs_of_machine(described, mode), ranks_per_node=per_node)
+    return find_plans(GRID, ranks, costs_of_machine(described, mode), ranks_per_node=per_node)
 
 
 def time_of(listed: list[Plan], *dims: int) -> float:
@@ -82,4 +82,4 @@ def test_the_weakest_number_does_not_decide(factor: float) -> None:
     link.ns_per_byte = strided / factor
     link.strided = {8: strided / factor, 128: strided}
     costs.network = costs.same_node = link
-    assert splits(GRID, RANKS, costs, ranks_per_node=2)[0].dims in ([8, 4, 1], [4, 8, 1])
+    assert find_plans(GRID, RANKS, costs, ranks_per_node=2)[0].dims in ([8, 4, 1], [4, 8, 1])

@@ -16,17 +16,17 @@ import typer
 from typer.testing import CliRunner
 
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.estimates import Estimate, estimate_mean, ratio_of, t_quantile
+from nearfield.base.estimates import Estimate, estimate_mean, ratio_of_estimates, t_quantile
 from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
 from nearfield.profile.compare import (
     Comparison,
-    agreement,
-    compare,
-    is_near,
+    compare_records,
+    count_agreeing_times,
+    find_unmatched_values,
+    is_near_one,
     largest_changes,
-    lone_axes,
-    summarise,
+    summarize_by_scenario,
     values_agree,
     verdict_of,
 )
@@ -45,7 +45,7 @@ def diff(*arguments: str | Path) -> str:
 
 
 def compared(a: Profile, b: Profile, threshold: float = 0.05) -> Comparison:
-    return compare(a.records, b.records, (a.run, b.run), threshold)
+    return compare_records(a.records, b.records, (a.run, b.run), threshold)
 
 
 def row(value: float | None = 100.0, **changes: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def row(value: float | None = 100.0, **changes: Any) -> dict[str, Any]:
 
 def changes_of(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Comparison:
     run = QUIET.run.model_copy(update={"scenario": []})
-    return compare(from_rows(a), from_rows(b), (run, run), 0.05)
+    return compare_records(from_rows(a), from_rows(b), (run, run), 0.05)
 
 
 # ---- the numbers
@@ -68,7 +68,7 @@ def changes_of(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Comparison:
 
 def test_a_ratio_by_hand() -> None:
     """Is the interval what one gets with pencil and paper? 100 [90, 110] against 200 [190, 230]."""
-    ratio = ratio_of(Estimate(100, 90, 110), Estimate(200, 190, 230))
+    ratio = ratio_of_estimates(Estimate(100, 90, 110), Estimate(200, 190, 230))
     assert ratio is not None and ratio.value == 2
     assert math.log(2 / ratio.low) == pytest.approx(math.sqrt(math.log(200 / 190) ** 2 + math.log(110 / 100) ** 2))
     assert math.log(ratio.high / 2) == pytest.approx(math.sqrt(math.log(230 / 200) ** 2 + math.log(100 / 90) ** 2))
@@ -95,7 +95,7 @@ def test_the_interval_holds_as_often_as_it_says() -> None:
     rng, inside, trials = random.Random(7), 0, 4000
     for _ in range(trials):
         a, b = (math.exp(rng.gauss(mean, sigma)) for mean, sigma in ((0.0, 0.05), (math.log(3), 0.02)))
-        ratio = ratio_of(
+        ratio = ratio_of_estimates(
             Estimate(a, a * math.exp(-1.96 * 0.05), a * math.exp(1.96 * 0.05)),
             Estimate(b, b * math.exp(-1.96 * 0.02), b * math.exp(1.96 * 0.02)),
         )
@@ -107,9 +107,9 @@ def test_the_interval_holds_as_often_as_it_says() -> None:
 def test_ratios_with_zero() -> None:
     """Are two zeros the same, one zero no ratio, and an interval that reaches 0 one without an upper end?"""
     zero, one = Estimate(0, 0, 0), Estimate(1, 1, 1)
-    assert ratio_of(zero, zero) == Estimate(1, 1, 1)
-    assert ratio_of(zero, one) is None and ratio_of(one, zero) is None
-    wide = ratio_of(Estimate(1, 0, 2), one)
+    assert ratio_of_estimates(zero, zero) == Estimate(1, 1, 1)
+    assert ratio_of_estimates(zero, one) is None and ratio_of_estimates(one, zero) is None
+    wide = ratio_of_estimates(Estimate(1, 0, 2), one)
     assert wide is not None and wide.high == math.inf and wide.low == 0.5
 
 
@@ -152,8 +152,8 @@ def test_agreement_of_two_estimates() -> None:
 
 def test_near_is_the_same_in_both_directions() -> None:
     """At the very threshold: is 5.2 % more as far from 1 as its inverse, which is only 4.9 % less?"""
-    assert not is_near(1.052, 0.05) and not is_near(1 / 1.052, 0.05)
-    assert is_near(1.049, 0.05) and is_near(1 / 1.049, 0.05)
+    assert not is_near_one(1.052, 0.05) and not is_near_one(1 / 1.052, 0.05)
+    assert is_near_one(1.049, 0.05) and is_near_one(1 / 1.049, 0.05)
 
 
 # ---- laws
@@ -169,16 +169,16 @@ def test_laws_of_ratios() -> None:
     rng = random.Random(3)
     for _ in range(500):
         a, b = random_estimate(rng), random_estimate(rng)
-        there, back = ratio_of(a, b), ratio_of(b, a)
+        there, back = ratio_of_estimates(a, b), ratio_of_estimates(b, a)
         assert there and back
         assert there.low <= there.value <= there.high
         assert (back.low, back.value, back.high) == pytest.approx((1 / there.high, 1 / there.value, 1 / there.low))
         word = verdict_of(there, True, "ns", 0.05)
         assert verdict_of(back, True, "ns", 0.05) == INVERSE.get(word, word)
-        itself = ratio_of(a, a)
+        itself = ratio_of_estimates(a, a)
         assert itself and itself.value == 1 and verdict_of(itself, True, "ns", 0.0) == "same"
         assert values_agree(a, b) == values_agree(b, a) and values_agree(a, a)
-        assert is_near(there.value, 0.05) == is_near(back.value, 0.05)
+        assert is_near_one(there.value, 0.05) == is_near_one(back.value, 0.05)
 
 
 def test_a_profile_is_the_same_as_itself() -> None:
@@ -186,10 +186,14 @@ def test_a_profile_is_the_same_as_itself() -> None:
     agree?"""
     comparison = compared(QUIET, QUIET)
     assert len(comparison.changes) == QUIET.records.height
-    assert comparison.only_a.is_empty() and comparison.only_b.is_empty() and not lone_axes(QUIET.records, QUIET.records)
+    assert (
+        comparison.only_a.is_empty()
+        and comparison.only_b.is_empty()
+        and not find_unmatched_values(QUIET.records, QUIET.records)
+    )
     assert all(c.ratio is None or c.ratio.value == 1 for c in comparison.changes)
     assert {c.verdict for c in comparison.changes} == {"same", "unstable", None}
-    assert agreement(comparison.changes)["share"] == 1
+    assert count_agreeing_times(comparison.changes)["share"] == 1
     assert largest_changes(comparison.changes) == []
 
 
@@ -202,9 +206,9 @@ def test_swapping_two_profiles_inverts_everything() -> None:
         if one.ratio and other.ratio:
             assert other.ratio.value == pytest.approx(1 / one.ratio.value)
         assert other.verdict == INVERSE.get(one.verdict or "", one.verdict)
-    assert agreement(there.changes) == agreement(back.changes)
-    for scenario, summary in summarise(there.changes).items():
-        mirrored = summarise(back.changes)[scenario]
+    assert count_agreeing_times(there.changes) == count_agreeing_times(back.changes)
+    for scenario, summary in summarize_by_scenario(there.changes).items():
+        mirrored = summarize_by_scenario(back.changes)[scenario]
         assert summary["faster"] == mirrored["slower"]
         if summary["geometric_mean"]:
             assert summary["geometric_mean"] * mirrored["geometric_mean"] == pytest.approx(1)
@@ -213,10 +217,10 @@ def test_swapping_two_profiles_inverts_everything() -> None:
 def test_every_record_is_counted_once() -> None:
     """Do the verdicts of a summary, and what only one profile has, add up to the records there are?"""
     fewer = QUIET.records.filter(pl.col("size_bytes").fill_null(0) != 4096)
-    comparison = compare(fewer, BUSY.records, (QUIET.run, BUSY.run), 0.05)
+    comparison = compare_records(fewer, BUSY.records, (QUIET.run, BUSY.run), 0.05)
     assert len(comparison.changes) + comparison.only_a.height == fewer.height
     assert len(comparison.changes) + comparison.only_b.height == BUSY.records.height
-    for summary in summarise(comparison.changes).values():
+    for summary in summarize_by_scenario(comparison.changes).values():
         words = ("faster", "slower", "changed", "same", "unstable", "missing")
         assert sum(summary[word] for word in words) == summary["records"]
 
@@ -243,7 +247,7 @@ def test_a_parameter_that_only_one_has() -> None:
     a, b = [row()], [row(ranks=None), row(ranks=4)]
     comparison = changes_of(a, b)
     assert len(comparison.changes) == 1 and comparison.only_b.height == 1
-    [axis] = lone_axes(from_rows(a), from_rows(b))
+    [axis] = find_unmatched_values(from_rows(a), from_rows(b))
     assert (axis.profile, axis.column, axis.values) == ("B", "ranks", [4])
 
 
@@ -258,13 +262,13 @@ def test_unstable_records_never_decide() -> None:
     a, b = [row(), row(size_bytes=16)], [row(), row(9999.0, size_bytes=16, stable=False)]
     changes = changes_of(a, b).changes
     assert Counter(c.verdict for c in changes) == {"same": 1, "unstable": 1}
-    assert summarise(changes)["pingpong"]["geometric_mean"] == 1 and largest_changes(changes) == []
-    assert agreement(changes) == {"share": 1, "agreeing": 1, "stable": 1, "unstable": 1}
+    assert summarize_by_scenario(changes)["pingpong"]["geometric_mean"] == 1 and largest_changes(changes) == []
+    assert count_agreeing_times(changes) == {"share": 1, "agreeing": 1, "stable": 1, "unstable": 1}
 
 
 def test_diagnostics_and_counts_do_not_flatter_the_agreement() -> None:
     """Are start_skew and the counts of the recorded profile left out of it?"""
-    agreed = agreement(compared(QUIET, BUSY).changes)
+    agreed = count_agreeing_times(compared(QUIET, BUSY).changes)
     declared = {(s.name, m.name) for s in QUIET.run.scenario for m in s.metrics if m.unit == "ns"}
     stable_in_both = sum(
         (c.key["scenario"], c.key["metric"]) in declared and c.verdict not in (None, "unstable")

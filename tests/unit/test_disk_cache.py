@@ -18,16 +18,16 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_value_is_stored(file: Path) -> None:
-    disk_cache.put("namespace", ["key", 1], {"a": [1]}, [file])
-    assert disk_cache.get("namespace", ["key", 1]) == {"a": [1]}
-    assert disk_cache.get("namespace", ["key", 2]) is None
-    assert disk_cache.get("other", ["key", 1]) is None
+    disk_cache.store_value("namespace", ["key", 1], {"a": [1]}, [file])
+    assert disk_cache.get_value("namespace", ["key", 1]) == {"a": [1]}
+    assert disk_cache.get_value("namespace", ["key", 2]) is None
+    assert disk_cache.get_value("other", ["key", 1]) is None
 
 
 @pytest.mark.parametrize("change", ["content", "time", "absence", "another"])
 def test_a_changed_file_drops_the_value(file: Path, change: str) -> None:
     """Is a value dropped whether its file was written, touched, removed or replaced?"""
-    disk_cache.put("namespace", "key", "value", [file])
+    disk_cache.store_value("namespace", "key", "value", [file])
     if change == "content":
         file.write_text("22")
     if change == "time":
@@ -39,29 +39,29 @@ def test_a_changed_file_drops_the_value(file: Path, change: str) -> None:
         other.write_text("2")
         os.utime(other, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
         other.replace(file)
-    assert disk_cache.get("namespace", "key") is None
+    assert disk_cache.get_value("namespace", "key") is None
 
 
 def test_a_damaged_entry_is_no_value(file: Path, tmp_path: Path) -> None:
-    disk_cache.put("namespace", "key", "value", [file])
+    disk_cache.store_value("namespace", "key", "value", [file])
     (entry,) = (tmp_path / "cache/values").iterdir()
     for damage in ("", "[]", "{}", entry.read_text()[:20], '{"key": "\\"question\\"", "files": 3}'):
         entry.write_text(damage)
-        assert disk_cache.get("namespace", "key") is None
+        assert disk_cache.get_value("namespace", "key") is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_harm(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NEARFIELD_CACHE", str(file / "below a file"))
-    disk_cache.put("namespace", "key", "value", [file])
-    assert disk_cache.get("namespace", "key") is None
+    disk_cache.store_value("namespace", "key", "value", [file])
+    assert disk_cache.get_value("namespace", "key") is None
 
 
 def test_the_oldest_entries_are_removed(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "MAX_ENTRIES", 3)
     for number in range(10):
-        disk_cache.put("namespace", number, f"answer {number}")
+        disk_cache.store_value("namespace", number, f"answer {number}")
     assert len(list((tmp_path / "cache/values").iterdir())) <= 6
-    assert disk_cache.get("namespace", 9) == "answer 9"
+    assert disk_cache.get_value("namespace", 9) == "answer 9"
 
 
 def test_no_home_is_an_error_that_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,19 +12,21 @@ from nearfield.apply import explain
 from nearfield.apply.explain import (
     ProcessReport,
     explanation_sentences,
+    make_report_table,
     read_reports,
-    report_table,
     reports_with_messages,
 )
 from nearfield.base import shared_heap
 from nearfield.mpi import Installation
 
-HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.NAME}", "NEARFIELD_HEAP": "on=1"}
+HEAP = {"LD_PRELOAD": f"/a/other.so:/b/{shared_heap.HEAP_LIBRARY_NAME}", "NEARFIELD_HEAP": "on=1"}
 SETTINGS = Path(__file__).parents[2] / "src/preload/heap/settings.hpp"
 
 
 def report(rank: str = "0", *, reason: str = "", forks: int = 0, **ways: tuple[int, int]) -> ProcessReport:
-    return ProcessReport(100, rank, "app", reason, forks, {way: ways.get(way, (0, 0)) for way in explain.COPY_WAYS})
+    return ProcessReport(
+        100, rank, "app", reason, forks, {way: ways.get(way, (0, 0)) for way in explain.COPY_METHOD_TEXTS}
+    )
 
 
 def said(*reports: ProcessReport, code: int = 0, **settings: str) -> str:
@@ -76,9 +78,13 @@ def test_what_is_set_is_said() -> None:
     assert "messages of 8 KiB to 64 KiB and 1 MiB and more, between cores that are far apart no messages" in text
     assert "blocks shorter than 16 KiB" in said(report(kernel_not_in_heap=(1, 9)), **{"from": "16384"})
     source = SETTINGS.read_text()
-    assert f"min_block_bytes = {explain.DEFAULTS['from']};" in source
-    for name, member in (("stream", "stream"), ("far_stream", "stream_when_far"), ("help", "cooperate")):
-        assert f" {member}{{{{{{{explain.DEFAULTS[name][:-1]}, " in source
+    assert f"min_block_bytes = {explain.DEFAULT_HEAP_SETTINGS['from']};" in source
+    for name, member in (
+        ("stream", "streaming_sizes"),
+        ("far_stream", "streaming_sizes_when_far"),
+        ("help", "cooperative_copy_sizes"),
+    ):
+        assert f" {member}{{{{{{{explain.DEFAULT_HEAP_SETTINGS[name][:-1]}, " in source
 
 
 def test_the_table_sums_each_way() -> None:
@@ -87,7 +93,7 @@ def test_the_table_sums_each_way() -> None:
         report("0", user_plain=(1234567, 1288490189), user_streaming=(2, 9), kernel_not_in_heap=(12345678, 1 << 40)),
         report("11", user_plain=(3, 3), kernel_not_shared=(98765432, 1 << 20)),
     ]  # fmt: skip
-    rows = [[cell.plain for cell in cells] for cells, _ in report_table(reports).rows]
+    rows = [[cell.plain for cell in cells] for cells, _ in make_report_table(reports).rows]
     assert rows == [
         ["0", "1234567 (1.2 GiB)", "2 (9 B)", "12345678 (1020 GiB)", "-"],
         ["11", "3 (3 B)", "-", "-", "98765432 (1 MiB)"],
@@ -97,7 +103,7 @@ def test_the_table_sums_each_way() -> None:
 
 def test_memory_is_said_as_far_as_it_is_reported(tmp_path: Path) -> None:
     """Are reports read whose library writes other keys about memory, and is what they say the sum of all ranks?"""
-    ways = "".join(f"{way} = 1 5\n" for way in explain.COPY_WAYS)
+    ways = "".join(f"{way} = 1 5\n" for way in explain.COPY_METHOD_TEXTS)
     for rank, keys in enumerate(("mapped_bytes = 1048576\nshared_bytes = 65536\n", "mapped_bytes = 1048576\n", "")):
         lines = f"rank = {rank}\nprogram = a\nreason = -\nforks = 0\n{keys}{ways}"
         (tmp_path / f"{rank}.heap").write_text(lines)
@@ -110,7 +116,7 @@ def test_memory_is_said_as_far_as_it_is_reported(tmp_path: Path) -> None:
 def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
     """And are processes in the order of their ranks, shells and launchers without traffic not shown?"""
     lines = "rank = {}\nprogram = a = b\nreason = -\nforks = 0\nshared_bytes = 1\nmore = 5\n"
-    ways = "".join(f"{way} = {{0}} 5\n" for way in explain.COPY_WAYS)
+    ways = "".join(f"{way} = {{0}} 5\n" for way in explain.COPY_METHOD_TEXTS)
     for pid, (rank, messages) in enumerate([("10", 1), ("9", 2), ("-", 0), ("-", 1)]):
         (tmp_path / f"{pid}.heap").write_text(lines.format(rank) + ways.format(messages))
     whole = lines.format("1") + ways.format(1)
@@ -120,7 +126,7 @@ def test_damaged_reports_are_left_out(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     reports = read_reports(tmp_path)
     assert [one.rank for one in reports] == ["9", "10", "-", "-"]
-    assert [(one.rank, one.messages) for one in reports_with_messages(reports)] == [("9", 10), ("10", 5), ("-", 5)]
+    assert [(one.rank, one.num_messages) for one in reports_with_messages(reports)] == [("9", 10), ("10", 5), ("-", 5)]
     assert reports[0].program == "a = b"
 
 
@@ -143,7 +149,7 @@ def test_the_command_behaves_as_if_run_directly(stock: list[str]) -> None:
     )
     assert (one.returncode, one.stdout) == (7, "got it\n")
     nothing, unknown, off = one.stderr.splitlines()
-    assert nothing.endswith("nothing is set") and off == f"nearfield: {explain._OFF}"
+    assert nothing.endswith("nothing is set") and off == f"nearfield: {explain._HEAP_OFF_SENTENCE}"
     assert unknown.startswith("nearfield: how much of this run is MPI is not known: neither the launcher nor")
     assert subprocess.run([*stock, "kill -SEGV $$"], capture_output=True, timeout=30).returncode == 128 + signal.SIGSEGV
     piped = subprocess.run([*stock, "yes | head -n 1"], capture_output=True, text=True, timeout=30)

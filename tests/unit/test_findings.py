@@ -23,8 +23,8 @@ from report_profiles import (
 
 from nearfield.profile import Profile, load
 from nearfield.profile.curves import Place
-from nearfield.report.findings import FINDERS, LEVELS, NOTES, OF_MACHINES, Finding, findings
-from nearfield.report.findings.single_copy import copying_bounds
+from nearfield.report.findings import FINDERS, LEVELS, MACHINE_FINDERS, NOTE_FINDERS, Finding, findings
+from nearfield.report.findings.single_copy import copy_in_copy_out_bounds
 from nearfield.report.findings.tuned import find_tuned_gains
 from nearfield.report.rules import evaluate_guidelines
 from nearfield.rules.schema import LatencyTable, load_rules
@@ -218,7 +218,7 @@ def test_single_copy_is_judged_only_outside_of_the_bounds(time: float, level: st
 
 def test_the_bounds_of_copying_in_and_out() -> None:
     made = profile(copies(20_000, 30_000))
-    low, high = copying_bounds(made.records, Place(**HERE))[MIB]
+    low, high = copy_in_copy_out_bounds(made.records, Place(**HERE))[MIB]
     assert (low, high) == (pytest.approx(29_700), pytest.approx(202 + 50_500))
 
 
@@ -393,7 +393,7 @@ def test_without_stable_records_there_is_no_finding_but_about_the_measurement(na
     assert all(rule.status == "not measured" for rule in evaluate_guidelines(made))
 
 
-@pytest.mark.parametrize("finder", (*FINDERS, *OF_MACHINES, *NOTES), ids=lambda finder: finder.__name__)
+@pytest.mark.parametrize("finder", (*FINDERS, *MACHINE_FINDERS, *NOTE_FINDERS), ids=lambda finder: finder.__name__)
 def test_no_finder_needs_anything_to_be_there(finder) -> None:  # noqa: ANN001
     made = profile([])
     assert list(finder(made)) == []

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.base.estimates import interpolate
+from nearfield.base.estimates import interpolate_by_size
 from nearfield.forecast import saying
 from nearfield.forecast.ceiling import compute_ceilings, refault_seconds
 from nearfield.forecast.prices import MessagePrices, pattern_of, prices_of_rules
@@ -25,22 +25,25 @@ NONE = ProcessUsage(*[0] * len(ProcessUsage._fields))
 
 def made_calls(seconds: float, name: str = "MPI_Sendrecv", **more: Any) -> CallGroup:
     values: dict[str, Any] = {
-        "category": CallCategory.POINT_TO_POINT, "place": PartnerPlace.NODE, "size_class": 9, "site": None, "calls": 10,
-        "messages": 10, "bytes": 655360, "between_seconds": 0.0,
+        "category": CallCategory.POINT_TO_POINT, "partner_place": PartnerPlace.NODE, "size_class": 9, "site": None,
+        "num_calls": 10, "num_messages": 10, "total_bytes": 655360, "between_polls_s": 0.0,
     }  # fmt: skip
-    return CallGroup(name=name, seconds=seconds, **{**values, **more})
+    return CallGroup(name=name, duration_s=seconds, **{**values, **more})
 
 
 def made_rank(number: int, seconds: float, *calls: CallGroup, ranks: int = 2, **more: Any) -> RecordedRank:
     """Returns a rank that had a core all the time and no page faults."""
-    ran = NONE._replace(user_ns=int(seconds * 1e9), has_delay=1, idle=100)
+    ran = NONE._replace(user_ns=int(seconds * 1e9), has_delay=1, idle_ticks=100)
     values: dict[str, Any] = {
-        "node_ranks": ranks, "host": "a", "library": "MPI 1.0", "state": RecordingState.FINALIZED, "is_spawned": False,
-        "threads": 1, "lost_threads": 0, "begin": NONE, "end": ran, "fault_ns": 500.0, "call_ns": 20.0,
-        "cores": frozenset({0, 1}), "sent_to_node": 0, "sent_to_others": 0,
+        "num_node_ranks": ranks, "host": "a", "library": "MPI 1.0", "state": RecordingState.FINALIZED,
+        "is_spawned": False, "num_threads": 1, "num_lost_threads": 0, "begin_usage": NONE, "end_usage": ran,
+        "page_fault_ns": 500.0, "layer_call_ns": 20.0, "cores": frozenset({0, 1}),
+        "sent_to_node_bytes": 0, "sent_to_others_bytes": 0,
     }  # fmt: skip
-    in_mpi = sum(one.seconds for one in calls)
-    return RecordedRank(number=number, ranks=ranks, seconds=seconds, in_mpi=in_mpi, calls=calls, **{**values, **more})
+    in_mpi = sum(one.duration_s for one in calls)
+    return RecordedRank(
+        rank=number, num_ranks=ranks, duration_s=seconds, in_mpi_s=in_mpi, call_groups=calls, **{**values, **more}
+    )
 
 
 def pair(*calls: CallGroup, seconds: float = 10.0, **more: Any) -> list[RecordedRank]:
@@ -55,41 +58,43 @@ def test_only_what_a_means_touches_counts() -> None:
     ranks = pair(
         made_calls(1.0),
         made_calls(2.0, "MPI_Allreduce", category=CallCategory.COLLECTIVE),
-        made_calls(3.0, "MPI_Bcast", category=CallCategory.COLLECTIVE, place=PartnerPlace.OTHERS),
+        made_calls(3.0, "MPI_Bcast", category=CallCategory.COLLECTIVE, partner_place=PartnerPlace.OTHERS),
         made_calls(1.0, "MPI_File_write", category=CallCategory.FILE),
     )
     rules, collectives, halo = compute_ceilings(ranks, None)
-    assert rules.share == pytest.approx(
+    assert rules.share_of_time == pytest.approx(
         0.4
     )  # what opens and reads files moves data, too, inside collectives' libraries
-    assert collectives.share == pytest.approx(0.2) and halo.share == pytest.approx(0.1)
-    assert collectives.max_gain == pytest.approx(10 / 6) and halo.max_gain == pytest.approx(10 / 8)  # two ranks' time
-    assert rules.max_gain and rules.max_gain >= collectives.max_gain and rules.likely is None
+    assert collectives.share_of_time == pytest.approx(0.2) and halo.share_of_time == pytest.approx(0.1)
+    assert collectives.max_speedup == pytest.approx(10 / 6) and halo.max_speedup == pytest.approx(
+        10 / 8
+    )  # two ranks' time
+    assert rules.max_speedup and rules.max_speedup >= collectives.max_speedup and rules.likely_speedup is None
 
 
 def test_page_faults_are_the_heaps_gain() -> None:
     """Does a program without messages that faults memory in again and again have a ceiling, and one only for the
     shared heap?"""
     faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, minor_faults=4 * 10**6, has_delay=1)
-    ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
+    ranks = [replace(rank, end_usage=faulting) for rank in pair(made_calls(0.1))]
     rules, collectives, halo = compute_ceilings(ranks, None)
-    assert rules.max_gain and rules.max_gain > 10 / 6
-    assert collectives.max_gain == 1.0 and halo.max_gain and halo.max_gain < 1.03
+    assert rules.max_speedup and rules.max_speedup > 10 / 6
+    assert collectives.max_speedup == 1.0 and halo.max_speedup and halo.max_speedup < 1.03
     assert refault_seconds(ranks[0]) == pytest.approx(2.0)
     resident = faulting._replace(resident_kib=4 * 4 * 10**6)
-    assert refault_seconds(replace(ranks[0], end=resident)) == 0.0, "memory that stays is faulted in once"
+    assert refault_seconds(replace(ranks[0], end_usage=resident)) == 0.0, "memory that stays is faulted in once"
 
 
 def test_a_run_in_mpi_alone_has_no_bound() -> None:
     (rules, *_) = compute_ceilings(pair(made_calls(9.9999)), None)
-    assert rules.max_gain is None and rules.max_gain_text == "no bound"
+    assert rules.max_speedup is None and rules.max_speedup_text == "no bound"
 
 
 def test_of_a_rank_that_was_killed_little_is_known() -> None:
     """Where nobody can tell page faults and processor time, is there no bound that rests on them, and no number?"""
-    run = RecordedRun([replace(rank, end=None, state=RecordingState.RUNNING) for rank in pair(made_calls(1.0))])
+    run = RecordedRun([replace(rank, end_usage=None, state=RecordingState.RUNNING) for rank in pair(made_calls(1.0))])
     rules, collectives, halo = run.ceilings
-    assert rules.max_gain is None and collectives.max_gain == 1.0 and halo.max_gain == pytest.approx(10 / 8)
+    assert rules.max_speedup is None and collectives.max_speedup == 1.0 and halo.max_speedup == pytest.approx(10 / 8)
     assert "how busy the host was is not known" in " ".join(saying.run_sentences(run))
     result = saying.run_as_dict(run)
     assert result["no_core_share"] is None and result["per_rank"][0]["processor_seconds"] is None
@@ -133,7 +138,7 @@ def test_no_gain_is_above_the_ceiling(seed: int) -> None:
         made_rank(number, whole, made_calls(durations), ranks=program.ranks)
         for number, (whole, durations) in enumerate(zip(seconds, in_mpi, strict=True))
     ]
-    max_gain = compute_ceilings(ranks, None)[0].max_gain
+    max_gain = compute_ceilings(ranks, None)[0].max_speedup
     for faster in (0.0, 0.3, 0.9):
         gain = seconds[0] / max(1e-12, program.times(faster)[0][0])
         assert max_gain is None or gain <= max_gain * (1 + 1e-9)
@@ -150,12 +155,14 @@ def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
     )
     long = made_calls(2.0, "MPI_Send")
     assert prices.transfer_s(long, 2) == pytest.approx(0.64) and prices.saved_s(long, 2) == pytest.approx(0.32)
-    assert prices.transfer_s(replace(long, seconds=0.1), 2) == 0.1
+    assert prices.transfer_s(replace(long, duration_s=0.1), 2) == 0.1
     run = RecordedRun(pair(long), prices)
     assert run.transfer_share == pytest.approx(0.064)
-    assert run.calls_by_time()[0].waiting == pytest.approx(2 * (2.0 - 0.64))
+    assert run.call_summaries()[0].waiting_s == pytest.approx(2 * (2.0 - 0.64))
     (rules, _, halo) = run.ceilings
-    assert rules.likely == pytest.approx(1 / (1 - 0.032)) and halo.likely == pytest.approx(1 / (1 - 0.064))
+    assert rules.likely_speedup == pytest.approx(1 / (1 - 0.032)) and halo.likely_speedup == pytest.approx(
+        1 / (1 - 0.064)
+    )
 
 
 @pytest.mark.parametrize(
@@ -177,15 +184,15 @@ def test_each_call_is_priced_by_the_nearest_pattern(name: str, category: CallCat
 
 def test_times_between_two_sizes_lie_between() -> None:
     curve = {1024: 1000.0, 4096: 4000.0}
-    assert interpolate(curve, 1) == 1000.0 and interpolate(curve, 1 << 20) == pytest.approx(1024000.0)
-    assert interpolate(curve, 2048) == pytest.approx(2000.0)
+    assert interpolate_by_size(curve, 1) == 1000.0 and interpolate_by_size(curve, 1 << 20) == pytest.approx(1024000.0)
+    assert interpolate_by_size(curve, 2048) == pytest.approx(2000.0)
 
 
 def test_rules_have_prices() -> None:
     """Do the rules that tune writes tell the times of stock and of tuned messages?"""
     prices = prices_of_rules(load_rules(RULES), "here")
-    assert prices and prices.has_rules and set(prices.baseline) == set(prices.tuned)
-    assert all(time > 0 for curve in prices.baseline.values() for time in curve.values())
+    assert prices and prices.has_rules and set(prices.baseline_curves) == set(prices.tuned_curves)
+    assert all(time > 0 for curve in prices.baseline_curves.values() for time in curve.values())
 
 
 # ---- what cannot be decided, and words
@@ -201,13 +208,13 @@ def test_what_a_run_cannot_show_is_said() -> None:
     assert reasons(*good) == ""
     assert "no process called MPI_Init" in reasons()
     assert "1 of 2 ranks were recorded" in reasons(good[0])
-    assert "the launcher is another MPI's" in reasons(*(replace(rank, ranks=1) for rank in good))
+    assert "the launcher is another MPI's" in reasons(*(replace(rank, num_ranks=1) for rank in good))
     assert "rank 1 ended without MPI_Finalize" in reasons(good[0], replace(good[1], state=RecordingState.EXITED))
-    assert "3 threads called MPI beyond" in reasons(good[0], replace(good[1], lost_threads=3))
+    assert "3 threads called MPI beyond" in reasons(good[0], replace(good[1], num_lost_threads=3))
     assert "no rank called MPI between" in reasons(*pair())
     assert "0.05 s, which is too short" in reasons(*pair(made_calls(0.01), seconds=0.05))
-    waited = good[0].end._replace(delay_ns=9 * 10**9) if good[0].end else None
-    disturbed = [replace(rank, end=waited) for rank in good]
+    waited = good[0].end_usage._replace(delay_ns=9 * 10**9) if good[0].end_usage else None
+    disturbed = [replace(rank, end_usage=waited) for rank in good]
     assert "47% of the time in which the ranks could run they had no core: other programs" in reasons(*disturbed)
     crowded = [replace(rank, cores=frozenset({0})) for rank in disturbed]
     assert "2 ranks share 1 cores" in reasons(*crowded)
@@ -250,13 +257,15 @@ def test_the_sentence_of_the_ceiling_names_the_call() -> None:
     text = saying.ceiling_sentence(RecordedRun(ranks))
     assert text.startswith("MPI took 7.0% of this run, so rules can make it at most 1.08x as fast")
     assert "86% of MPI's time is in MPI_Sendrecv of 64 KiB" in text
-    assert "better rules could make it at most 1.08x" in saying.ceiling_sentence(RecordedRun(ranks), under_rules=True)
+    assert "better rules could make it at most 1.08x" in saying.ceiling_sentence(
+        RecordedRun(ranks), is_under_rules=True
+    )
 
 
 def test_the_sentence_of_the_ceiling_explains_it() -> None:
     """If more than MPI's time could become shorter, does the sentence say what else, and how much it is?"""
     faulting = NONE._replace(user_ns=6 * 10**9, system_ns=4 * 10**9, has_delay=1)
-    ranks = [replace(rank, end=faulting) for rank in pair(made_calls(0.1))]
+    ranks = [replace(rank, end_usage=faulting) for rank in pair(made_calls(0.1))]
     assert saying.ceiling_sentence(RecordedRun(ranks)).startswith(
         "MPI took 1.0% of this run; with the time between polls, page faults and waiting for cores it is 41.0%, so "
         "rules can make it at most 1.70x as fast"
@@ -266,8 +275,8 @@ def test_the_sentence_of_the_ceiling_explains_it() -> None:
 def test_calls_of_one_place_and_size_are_one_line() -> None:
     ranks = pair(made_calls(1.0), made_calls(2.0, size_class=3))
     counted: dict[str, float] = defaultdict(float)
-    for line in RecordedRun(ranks).calls_by_time():
-        counted[line.name] += line.seconds
-    assert [line.seconds for line in RecordedRun(ranks).calls_by_time()] == [4.0, 2.0] and counted == {
+    for line in RecordedRun(ranks).call_summaries():
+        counted[line.name] += line.duration_s
+    assert [line.duration_s for line in RecordedRun(ranks).call_summaries()] == [4.0, 2.0] and counted == {
         "MPI_Sendrecv": 6.0
     }

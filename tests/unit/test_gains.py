@@ -6,14 +6,14 @@ import pytest
 
 from nearfield.base.paired import Gain
 from nearfield.rules.gains import (
-    Pair,
-    distance_class_of,
+    TimePair,
     dominant_latency_ns,
     gain_by_range,
     geometric_mean,
-    group_by_distance,
+    group_by_latency_class,
     is_same_distance,
     joint_gain,
+    latency_class_of,
     median_gain,
     pairs_in_dominant_placement,
     select_gaining_range,
@@ -26,7 +26,7 @@ def sure(value: float) -> Gain:
 
 def test_a_gain_is_stock_over_tuned() -> None:
     """Is twice as fast 2, with an interval that holds all but the outermost ratios?"""
-    found = median_gain([Pair(200.0, 100.0), Pair(210.0, 100.0), Pair(190.0, 100.0)] * 4)
+    found = median_gain([TimePair(200.0, 100.0), TimePair(210.0, 100.0), TimePair(190.0, 100.0)] * 4)
     assert found.value == pytest.approx(2.0)
     assert 1.9 <= found.low <= found.value <= found.high <= 2.1
     assert found.n == 12
@@ -34,13 +34,13 @@ def test_a_gain_is_stock_over_tuned() -> None:
 
 def test_a_machine_that_changes_speed_changes_no_gain() -> None:
     """Do pairs cancel what slows both?"""
-    found = median_gain([Pair(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
+    found = median_gain([TimePair(200.0 * speed, 100.0 * speed) for speed in (1, 3, 1, 2, 5, 1, 2)])
     assert (found.low, found.value, found.high) == pytest.approx((2, 2, 2))
 
 
 def test_pairs_count_where_the_cores_mostly_were() -> None:
     """Are pairs that were taken with the cores elsewhere left out, though in one case they are the more?"""
-    near, far = [Pair(200.0, 100.0, 50.0)] * 5, [Pair(300.0, 600.0, 230.0)] * 3
+    near, far = [TimePair(200.0, 100.0, 50.0)] * 5, [TimePair(300.0, 600.0, 230.0)] * 3
     pairs = {("pingpong", 8): near + far, ("pingpong", 64): near[:2] + far, ("stream", 8): far}
     assert pairs_in_dominant_placement(pairs) == dict.fromkeys(pairs, far)
     del pairs["stream", 8]
@@ -51,9 +51,9 @@ def test_pairs_count_where_the_cores_mostly_were() -> None:
     assert pairs_in_dominant_placement({}) == {}
 
 
-def launched(*ratios: list[float]) -> list[Pair]:
+def launched(*ratios: list[float]) -> list[TimePair]:
     """Pairs with these gains, a list per launch."""
-    return [Pair(100.0 * ratio, 100.0, 50.0, launch) for launch, taken in enumerate(ratios) for ratio in taken]
+    return [TimePair(100.0 * ratio, 100.0, 50.0, launch) for launch, taken in enumerate(ratios) for ratio in taken]
 
 
 def test_from_three_on_launches_vary_and_not_their_pairs() -> None:
@@ -66,7 +66,7 @@ def test_a_launch_or_two_are_not_enough_to_be_what_varies() -> None:
     """Are the pairs of two launches taken together, and is it no matter which numbers launches have?"""
     found = median_gain(launched([0.9] * 3, [1.1] * 4))
     assert (found.value, found.low, found.high, found.n) == pytest.approx((1.1, 0.9, 1.1, 7))
-    assert median_gain([Pair(2.0, 1.0, 50.0, launch) for launch in (7, 9, 7, 30)]).n == 3
+    assert median_gain([TimePair(2.0, 1.0, 50.0, launch) for launch in (7, 9, 7, 30)]).n == 3
 
 
 def test_a_loss_in_one_launch_of_three_is_none() -> None:
@@ -77,22 +77,22 @@ def test_a_loss_in_one_launch_of_three_is_none() -> None:
 
 def test_places_have_fixed_borders() -> None:
     """Are 50 and 70 ns the same place, 19, 50 and 230 three, and is a flag nobody measured none of its own?"""
-    pairs = [Pair(1.0, 1.0, flag) for flag in (230.0, 50.0, 19.0, 45.0, 250.0, 70.0)]
-    assert [[pair.c2c_latency_ns for pair in group] for group in group_by_distance(pairs)] == [
+    pairs = [TimePair(1.0, 1.0, flag) for flag in (230.0, 50.0, 19.0, 45.0, 250.0, 70.0)]
+    assert [[pair.c2c_latency_ns for pair in group] for group in group_by_latency_class(pairs)] == [
         [19.0],
         [50.0, 45.0, 70.0],
         [230.0, 250.0],
     ]
-    assert len(group_by_distance([Pair(1.0, 1.0)] * 3)) == 1 and group_by_distance([]) == []
-    assert [distance_class_of(flag) for flag in (0.0, 34.9, 35.0, 139.9, 140.0)] == [0, 0, 1, 1, 2]
+    assert len(group_by_latency_class([TimePair(1.0, 1.0)] * 3)) == 1 and group_by_latency_class([]) == []
+    assert [latency_class_of(flag) for flag in (0.0, 34.9, 35.0, 139.9, 140.0)] == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize("drift", [1, -1], ids=["away", "nearer"])
 def test_a_drift_is_not_one_place(drift: int) -> None:
     """Cores that move in small steps, each less than a factor of two: are the ends of the way nevertheless
     distinguished, and are only the pairs of one place taken for what is usual?"""
-    pairs = [Pair(1.0, 1.0, flag) for flag in (20.0, 35.0, 60.0, 105.0, 180.0, 250.0)[::drift]]
-    assert [{pair.c2c_latency_ns for pair in group} for group in group_by_distance(pairs)] == [
+    pairs = [TimePair(1.0, 1.0, flag) for flag in (20.0, 35.0, 60.0, 105.0, 180.0, 250.0)[::drift]]
+    assert [{pair.c2c_latency_ns for pair in group} for group in group_by_latency_class(pairs)] == [
         {20.0},
         {35.0, 60.0, 105.0},
         {180.0, 250.0},
@@ -146,8 +146,8 @@ def test_cases_of_the_same_launches_are_not_independent() -> None:
     """Is the interval of several cases together as wide as one's if launches slow them alike, and narrow if each launch
     slows one and speeds another?"""
 
-    def case(*ratios: float) -> list[Pair]:
-        return [Pair(ratio, 1.0, launch=launch) for launch, ratio in enumerate(ratios)]
+    def case(*ratios: float) -> list[TimePair]:
+        return [TimePair(ratio, 1.0, launch_number=launch) for launch, ratio in enumerate(ratios)]
 
     up, down = case(0.9, 0.95, 1.0, 1.05, 1.1), case(1.1, 1.05, 1.0, 0.95, 0.9)
     alike = joint_gain([up, up, up, up])

@@ -13,12 +13,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
 from nearfield.base.estimates import Estimate
 from nearfield.cli.help import use_own_help
 from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
-from nearfield.profile.compare import Change, Comparison, compare
+from nearfield.profile.compare import Change, Comparison, compare_records
 from nearfield.profile.gate import GateLimits, GateResult, judge_slowdown
 from nearfield.profile.schema import Place
 
@@ -32,7 +32,7 @@ app.command()(command)
 
 
 def gated(a: Profile, b: Profile, limits: GateLimits) -> GateResult:
-    comparison = compare(a.records, b.records, (a.run, b.run), 0.05)
+    comparison = compare_records(a.records, b.records, (a.run, b.run), 0.05)
     return judge_slowdown(comparison, (a.run, b.run), limits)
 
 
@@ -51,7 +51,7 @@ def drawn(
         estimate = Estimate(value, value * 0.99, value * 1.01)
         key = {"scenario": "pingpong", "metric": "send", "size_bytes": 1 << number}
         changes.append(Change(key, "ns", estimate, estimate, estimate, "same", False, None))
-    return judge_slowdown(Comparison(changes, NOTHING, NOTHING), (RUN, RUN), GateLimits(0.10, each=True))
+    return judge_slowdown(Comparison(changes, NOTHING, NOTHING), (RUN, RUN), GateLimits(0.10, checks_single_times=True))
 
 
 # ---- fails closed
@@ -147,7 +147,9 @@ def test_exact_times_do_not_scatter() -> None:
     b = from_rows(
         [{**row, "value": value, "size_bytes": size} for size, value in ((8, 100.0), (16, 111.0), (32, 109.0))]
     )
-    gate = judge_slowdown(compare(a, b, (RUN, RUN), 0.05), (RUN, RUN), GateLimits(0.10, each=True))
+    gate = judge_slowdown(
+        compare_records(a, b, (RUN, RUN), 0.05), (RUN, RUN), GateLimits(0.10, checks_single_times=True)
+    )
     assert [one.ratio for one in gate.scenarios["stride"].slow_times] == [1.11]
 
 
@@ -177,7 +179,7 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path) -> None:
 
     code, out, error = ended(QUIET.path, BUSY.path, "--fail-if-slower", "10%", "--json")
     parsed = json.loads(out)
-    assert code == NOT_DECIDED == parsed["gate"]["exit_code"]
+    assert code == NOT_DECIDED_EXIT_CODE == parsed["gate"]["exit_code"]
     assert "cannot tell: floor: 14 of 49 times are stable in both profiles, and at least 50 % must be" in error
     assert parsed["gate"]["verdict"] == "not decided" and parsed["verdict"] == "cannot tell"
     assert parsed["gate"]["scenarios"]["floor"]["stable"] == 14 and parsed["counts"]["slower"] == 51

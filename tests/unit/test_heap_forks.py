@@ -225,7 +225,7 @@ def test_what_a_user_preloads_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     source.write_text('#include <stdio.h>\n__attribute__((constructor)) void say(void) { puts("theirs"); }\n')
     subprocess.run(["cc", "-shared", "-fPIC", source, "-o", theirs], check=True, timeout=60)
     monkeypatch.setenv("LD_PRELOAD", str(theirs))
-    env = shared_heap.preload_variables(os.environ)
-    assert env["LD_PRELOAD"].split() == [str(shared_heap.library_path()), str(theirs)]
-    assert shared_heap.preload_variables({"LD_PRELOAD": env["LD_PRELOAD"]})["LD_PRELOAD"] == env["LD_PRELOAD"]
+    env = shared_heap.heap_preload_variables(os.environ)
+    assert env["LD_PRELOAD"].split() == [str(shared_heap.heap_library_path()), str(theirs)]
+    assert shared_heap.heap_preload_variables({"LD_PRELOAD": env["LD_PRELOAD"]})["LD_PRELOAD"] == env["LD_PRELOAD"]
     assert sorted(run([sys.executable, "-c", "print('mine')"]).split()) == ["mine", "theirs"]

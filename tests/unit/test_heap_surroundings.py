@@ -104,7 +104,7 @@ def test_steps_aside_for_filters_that_kill(heap_programs: Path, tmp_path: Path) 
 def test_allocators_that_do_not_report_lengths(heap_programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the heap and before it: are blocks right that an allocator without malloc_usable_size makes longer?"""
     code = "import array; a = array.array('b')\nfor _ in range(3000): a.frombytes(bytes(1000))\nprint(len(a), sum(a))"
-    heap, theirs = str(shared_heap.library_path()), str(heap_programs / "shifting.so")
+    heap, theirs = str(shared_heap.heap_library_path()), str(heap_programs / "shifting.so")
     for order in (f"{heap} {theirs}", f"{theirs} {heap}"):
         monkeypatch.setenv("PYTHONMALLOC", "malloc")
         env = {**environment(), "LD_PRELOAD": order}
@@ -129,7 +129,7 @@ def test_programs_take_no_notice() -> None:
     replaces, and two functions to other libraries of ours?"""
     assert run(["echo", "word"]) == "word\n"
     shown = subprocess.run(
-        ["nm", "-D", "--defined-only", shared_heap.library_path()],
+        ["nm", "-D", "--defined-only", shared_heap.heap_library_path()],
         check=True,
         capture_output=True,
         text=True,

@@ -14,10 +14,10 @@ import report_profiles as made
 from tuning import in_process
 
 from nearfield import mpi
-from nearfield.base.errors import NOT_DECIDED, ProfileError, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, ProfileError, UsageError
 from nearfield.base.progress import Progress, Report
 from nearfield.base.toml import parse_toml
-from nearfield.measure.checkpoint import Outcome
+from nearfield.measure.checkpoint import RequestOutcome
 from nearfield.measure.request import Request
 from nearfield.profile import Profile, load, save
 from nearfield.profile.curves import Place
@@ -26,16 +26,16 @@ from nearfield.reproduce.judges import JUDGES, JudgeInput
 from nearfield.reproduce.live import measure
 from nearfield.reproduce.live.answers import ANY_POSITION, LiveData, answer_statement
 from nearfield.reproduce.live.bootstrap import decide_by_bootstrap, launch_intervals
-from nearfield.reproduce.live.compiler import find_vectorised_loops
+from nearfield.reproduce.live.compiler import find_vectorized_loops
 from nearfield.reproduce.live.measure import Launch
-from nearfield.reproduce.live.sizes import Sizes
+from nearfield.reproduce.live.sizes import MachineSizes
 from nearfield.reproduce.live.tuned import RULE_QUESTIONS
-from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
+from nearfield.reproduce.papers import load_paper, paper_files, select_claims
 from nearfield.reproduce.schema import LiveCheck, Paper
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.schema import load_rules
-from nearfield.ui.progress import TimeLeft
+from nearfield.ui.progress import RemainingTimeEstimate
 
 DATA = Path(__file__).parents[1] / "data"
 PAPERS = [load_paper(name) for name in paper_files()]
@@ -129,7 +129,7 @@ def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: 
     experiment of ten? (Without a correction for how many sizes there are, three launches say it in most.)"""
     chance, holds = random.Random(8), judge_named(judge, is_difference=True)
     said = [
-        decide_by_bootstrap(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].over)
+        decide_by_bootstrap(many(truth, 0.3, chance, number), holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].quantifier)
         for _ in range(40)
     ]
     assert said.count(wrong) <= 4, said
@@ -141,25 +141,25 @@ def test_one_size_of_many_is_still_seen() -> None:
     for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
         some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
         holds = judge_named(judge, is_difference=True)
-        assert decide_by_bootstrap(some, holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].over) == word, judge
+        assert decide_by_bootstrap(some, holds, (0.0, 1.0), ANY_POSITION, JUDGES[judge].quantifier) == word, judge
 
 
 # ---- what a statement means here
 
 
 def test_sizes_are_of_this_machine() -> None:
-    sizes = Sizes(facts())
-    inside = sizes.place_at("same-node")
-    assert inside == Place("shared-l3", "0-1") and sizes.place_at("network-1") is None
+    sizes = MachineSizes(facts())
+    inside = sizes.find_place("same-node")
+    assert inside == Place("shared-l3", "0-1") and sizes.find_place("network-1") is None
     across = made.row("protocol", "single_copies", 0, "count", size_bytes=8, distance="network-1", pair="a:0-b:0")
-    both = Sizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
+    both = MachineSizes(made.profile([*facts().records.to_dicts(), across], [made.switch("eager-limit", 4096),
                               made.switch("eager-limit", 8192, distance="network-1", pair="a:0-b:0")]))  # fmt: skip
-    between = both.place_at("network-3")
+    between = both.find_place("network-3")
     assert between == Place("network-1", "a:0-b:0") and both.bytes_of("2*eager", between) == 16384
-    assert both.known_bytes(["eager"]) == (4096, 8192)
+    assert both.resolve_known_sizes(["eager"]) == (4096, 8192)
     named = {"eager": 4096, "eager/2": 2048, "llc": 8 << 20, "2*llc/3": (16 << 20) // 3, "l2": 1 << 20, 77: 77}
     assert {size: sizes.bytes_of(size, inside) for size in named} == named
-    assert sizes.known_bytes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
+    assert sizes.resolve_known_sizes([64, "eager", 4096, "2*llc"]) == (64, 4096, 16 << 20)
 
 
 def one_way(side: str, state: str, size: int, time: float, metric: str = "call") -> dict:
@@ -187,9 +187,9 @@ def of_states(saved: float, noise: float, chance: random.Random) -> Profile:
 )
 def test_a_statement_is_answered_with_intervals(saved: float, noise: float, word: str) -> None:
     """S0.6: the gain peaks just below the last-level cache. Is each answer given, with our number and its interval?"""
-    paper, (claim,) = choose_claims(["S0.6"])[0]
+    paper, (claim,) = select_claims(["S0.6"])[0]
     chance = random.Random(4)
-    live = LiveData(Sizes(facts()), {"one-way": [of_states(saved, noise, chance) for _ in range(5)]})
+    live = LiveData(MachineSizes(facts()), {"one-way": [of_states(saved, noise, chance) for _ in range(5)]})
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
     found = answer_statement(paper, statement, live)
     assert (found.answer, found.launches, found.profile) == (word, 5, "one-way"), found
@@ -199,17 +199,20 @@ def test_a_statement_is_answered_with_intervals(saved: float, noise: float, word
 
 def test_what_cannot_be_decided_says_why() -> None:
     """Without a second node, an eager limit, enough launches, or a profile: is there a reason, and never an answer?"""
-    paper, (claim,) = choose_claims(["S0.2"])[0]
+    paper, (claim,) = select_claims(["S0.2"])[0]
     some = [of_states(0.25, 0.0, random.Random(5))] * 5
-    live = LiveData(Sizes(facts()), {"one-way": some})
+    live = LiveData(MachineSizes(facts()), {"one-way": some})
     assert answer_statement(paper, claim.statement[0], live).ours == "needs a second node: --hostfile"
     inside = claim.statement[0].model_copy(update={"here": LiveCheck(profile="one-way", judge="peaks",
                                                                 over=[64, "eager"],
                                                                 curve={"where": {"distance": "inside"}})})  # fmt: skip
-    unknown = LiveData(Sizes(made.profile(facts().records.to_dicts(), [])), {"one-way": some})
+    unknown = LiveData(MachineSizes(made.profile(facts().records.to_dicts(), [])), {"one-way": some})
     assert answer_statement(paper, inside, unknown).ours == "no eager limit was seen here"
-    assert answer_statement(paper, inside, LiveData(live.sizes, {"one-way": some[:2]})).ours == "measured in 2 launches"
-    refused = LiveData(live.sizes, {}, {"one-way": "needs 4 free cores; there are 2"})
+    assert (
+        answer_statement(paper, inside, LiveData(live.machine_sizes, {"one-way": some[:2]})).ours
+        == "measured in 2 launches"
+    )
+    refused = LiveData(live.machine_sizes, {}, {"one-way": "needs 4 free cores; there are 2"})
     assert answer_statement(paper, inside, refused).ours == "needs 4 free cores; there are 2"
     assert {answer_statement(paper, inside, one).answer for one in (unknown, refused)} == {"cannot tell"}
     counted = claim.statement[4]
@@ -241,20 +244,20 @@ UNUSABLE = {
 def test_launches_without_information_give_no_verdict(kind: str) -> None:
     """By launches that are incomplete, disturbed or unstable: is the answer "cannot tell" with the reason, and is the
     same statement still answered by as many good ones as it takes?"""
-    paper, (claim,) = choose_claims(["S0.6"])[0]
+    paper, (claim,) = select_claims(["S0.6"])[0]
     statement = next(one for one in claim.statement if one.says.startswith("receiver: the gain"))
     bad = [unusable(kind)] * 3
     good = [of_states(0.25, 0.005, random.Random(seed)) for seed in range(5)]
-    answered = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good[:2]]}))
+    answered = answer_statement(paper, statement, LiveData(MachineSizes(facts()), {"one-way": [*bad, *good[:2]]}))
     assert answered.answer == "cannot tell" and answered.launches == 2
     assert answered.ours.startswith("3 of 5 launches cannot be used: ") and UNUSABLE[kind] in answered.ours
-    enough = answer_statement(paper, statement, LiveData(Sizes(facts()), {"one-way": [*bad, *good]}))
+    enough = answer_statement(paper, statement, LiveData(MachineSizes(facts()), {"one-way": [*bad, *good]}))
     assert (enough.answer, enough.launches) == ("holds", 5)
 
 
 def test_no_verdict_depends_on_it() -> None:
-    paper, (claim,) = choose_claims(["S0.6"])[0]
-    live = LiveData(Sizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
+    paper, (claim,) = select_claims(["S0.6"])[0]
+    live = LiveData(MachineSizes(facts()), {"one-way": [of_states(0.25, 0.0, random.Random(6))] * 5})
     nothing = Evidence({}, {})
     answered = judge_claim(claim, nothing, here=lambda statement: answer_statement(paper, statement, live))
     plain = judge_claim(claim, nothing)
@@ -310,14 +313,14 @@ def test_the_compiler_is_queried() -> None:
     """Is each loop distinguished in its report, and is the paper's result there where a double may overlap a
     pointer?"""
     every = ("plain", "alias", "restricted")
-    assert find_vectorised_loops(["gcc"], "gcc") == dict.fromkeys(every, True)
-    assert find_vectorised_loops(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
-    assert find_vectorised_loops(["gcc", "-fno-strict-aliasing"], "gcc") == {
+    assert find_vectorized_loops(["gcc"], "gcc") == dict.fromkeys(every, True)
+    assert find_vectorized_loops(["gcc", "-fno-tree-vectorize"], "gcc") == dict.fromkeys(every, False)
+    assert find_vectorized_loops(["gcc", "-fno-strict-aliasing"], "gcc") == {
         "plain": False,
         "alias": True,
         "restricted": True,
     }
-    assert find_vectorised_loops(["false"], "gcc") is None
+    assert find_vectorized_loops(["false"], "gcc") is None
 
 
 # ---- measuring
@@ -331,7 +334,7 @@ class FakeProbe:
         self.made: list[str] = []
         self._ends, self._disturbed = iter(ends), iter(disturbed)
 
-    def __call__(self, out: Path, request: Request, **_: Any) -> Outcome:
+    def __call__(self, out: Path, request: Request, **_: Any) -> RequestOutcome:
         self.made.append(out.name)
         stopped = next(self._ends, None)
         rows = (
@@ -349,7 +352,7 @@ class FakeProbe:
             records=like.records,
             overwrite=True,
         )
-        return Outcome(stopped is None, True, stopped)
+        return RequestOutcome(stopped is None, True, stopped)
 
 
 def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +360,7 @@ def test_launches_are_profiles_and_none_is_measured_twice(tmp_path: Path, monkey
     column stand in the table, JSON and page?"""
     fake = FakeProbe(None, None, 2)
     monkeypatch.setattr(measure, "probe", fake)
-    monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
+    monkeypatch.setattr(mpi, "choose_mpi", lambda name: SimpleNamespace(name="made-up"))
     words = ("reproduce", "S0.6", "--live-only", "--quick", "-o", tmp_path / "out")
     stopped = in_process(*words)
     assert stopped.code == 130 and "cannot tell" in stopped.out and "holds:" not in stopped.out
@@ -379,10 +382,10 @@ def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeyp
     command measure them again?"""
     fake = FakeProbe(disturbed=[0.4] * 5)
     monkeypatch.setattr(measure, "probe", fake)
-    monkeypatch.setattr(mpi, "choose", lambda name: SimpleNamespace(name="made-up"))
+    monkeypatch.setattr(mpi, "choose_mpi", lambda name: SimpleNamespace(name="made-up"))
     words = ("reproduce", "S0.6", "--live-only", "--quick", "-o", tmp_path / "out")
     done = in_process(*words)
-    assert done.code == NOT_DECIDED and "nothing could be told of this machine" in done.err
+    assert done.code == NOT_DECIDED_EXIT_CODE and "nothing could be told of this machine" in done.err
     assert "4 of 4 launches cannot be used: the machine is busy" in done.out and "does not:" not in done.out
     again = in_process(*words)
     assert again.code == 0 and "holds: 25 % at 4 MiB" in again.out and fake.made[:5] == fake.made[5:]
@@ -391,7 +394,7 @@ def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeyp
 def test_a_launch_aims_at_a_time_and_has_no_limit() -> None:
     """Is the time of a launch an aim, so that none of its cases is left out where the machine is busy?"""
     request = Request(tier="quick", launches=1, target_s=9.0)
-    assert (request.thoroughness.launches, request.thoroughness.budget_s, request.budget_s) == (1, 9.0, None)
+    assert (request.effective_tier.num_launches, request.effective_tier.budget_s, request.budget_s) == (1, 9.0, None)
     with pytest.raises(UsageError, match="a parameter and its values"):
         Request(only=("pingpong state",))
 
@@ -399,26 +402,26 @@ def test_a_launch_aims_at_a_time_and_has_no_limit() -> None:
 def test_building_the_engine_is_not_expected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first launch may have built the engine: are the others expected to take as long as they do? Does the progress
     of one launch count as its share of all launches?"""
-    now, left, lines = [0.0], TimeLeft(lambda: now[0]), []
+    now, left, lines = [0.0], RemainingTimeEstimate(lambda: now[0]), []
 
     def report(event: str | Progress) -> None:
         if isinstance(event, Progress):
-            left.update(event)
-        lines.append(left.line() if isinstance(event, Progress) else event)
+            left.add_event(event)
+        lines.append(left.format_line() if isinstance(event, Progress) else event)
 
-    def probe(*args: object, report: Report, **more: object) -> Outcome:
+    def probe(*args: object, report: Report, **more: object) -> RequestOutcome:
         report(Progress("floor", 0.0))
-        now[0] += 600.0 if not runner.total_s else 20.0
+        now[0] += 600.0 if not runner.total_expected_s else 20.0
         report(Progress("floor", 0.5))
         report("a remark")
-        return Outcome(complete=True)
+        return RequestOutcome(is_complete=True)
 
     monkeypatch.setattr(measure, "probe", probe)
     runner = measure._LaunchRunner(report)
-    runner.profile(Launch(tmp_path / "facts", Request(), "protocol", 6.0))
-    runner.total_s = 40.0
+    runner.measure_or_load(Launch(tmp_path / "facts", Request(), "protocol", 6.0))
+    runner.total_expected_s = 40.0
     for name in ("pages-1", "pages-2"):
-        runner.profile(Launch(tmp_path / name, Request(), "pages", 20.0))
+        runner.measure_or_load(Launch(tmp_path / name, Request(), "pages", 20.0))
     assert lines == [
         "facts: floor: 0 % done, time left not known yet", "facts: floor: 50 % done, about 10 min left",
         "facts: a remark",

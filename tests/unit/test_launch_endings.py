@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.errors import MeasurementError
-from nearfield.measure.live.launch import Job, LaunchResult, _read_result
-from nearfield.measure.live.layout import Group, Place, read_hostfile
-from nearfield.mpi import Finished
+from nearfield.measure.live.launch import LaunchJob, LaunchResult, _read_result
+from nearfield.measure.live.layout import RankGroup, RankPlace, read_hostfile
+from nearfield.mpi import FinishedLaunch
 
 HERE = socket.gethostname()
 
@@ -18,8 +18,10 @@ HERE = socket.gethostname()
 def ending(stderr: str, folder: Path, hosts: tuple[str, str] = ("", ""), *, timed_out: bool = False) -> LaunchResult:
     """Returns the ending of a launch whose ranks wrote nothing to their output."""
     (folder / "out.jsonl").write_text("")
-    job = Job(Group(("pair",), tuple(Place(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0})
-    finished = Finished(("mpirun", "-np", "2", "my engine"), 255, 0.1, timed_out, "", stderr)
+    job = LaunchJob(
+        RankGroup(("pair",), tuple(RankPlace(cpu, host) for cpu, host in enumerate(hosts))), 0, {"pingpong": 1.0}
+    )
+    finished = FinishedLaunch(("mpirun", "-np", "2", "my engine"), 255, 0.1, timed_out, "", stderr)
     return _read_result(job, folder / "out.jsonl", finished)
 
 

@@ -10,9 +10,9 @@ from nearfield.base.words import group_by_reason
 from nearfield.measure.live.layout import (
     BACKGROUND_KIND,
     NETWORK_DISTANCE,
-    Group,
-    Node,
-    Place,
+    HostCores,
+    RankGroup,
+    RankPlace,
     plan_groups,
     read_hostfile,
 )
@@ -28,15 +28,15 @@ def groups_of(
     description: str,
     kinds: set[str] = KINDS,
     *,
-    nodes: list[Node] | None = None,
+    nodes: list[HostCores] | None = None,
     all_pairs: bool = False,
     ranks: int | None = None,
-) -> tuple[list[Group], dict[str, str]]:
+) -> tuple[list[RankGroup], dict[str, str]]:
     topology = Topology.from_synthetic(description)
     return plan_groups(topology, kinds, nodes=nodes, all_pairs=all_pairs, ranks=ranks)
 
 
-def cpus(group: Group) -> list[int]:
+def cpus(group: RankGroup) -> list[int]:
     return [place.cpu for place in group.places]
 
 
@@ -49,7 +49,7 @@ def test_one_pair_for_each_distance() -> None:
     assert topology.distances() == ["same-core", "shared-l3", "same-numa", "same-package", "same-node"]
     for group in groups:
         assert group.distance is not None
-        assert tuple(cpus(group)) == topology.representatives()[group.distance]
+        assert tuple(cpus(group)) == topology.representative_pairs()[group.distance]
         assert topology.distance(*cpus(group)) == group.distance
 
 
@@ -71,14 +71,14 @@ def test_all_takes_one_thread_of_each_core(description: str, cores: int) -> None
     topology = Topology.from_synthetic(description)
     assert cpus(groups[0]) == [core[0] for core in topology.cores]
     assert len(groups[0].places) == cores
-    assert not groups[0].oversubscribed
+    assert not groups[0].is_oversubscribed
     assert groups[0].distance is None
 
 
 def test_equal_places_are_launched_once() -> None:
     """On two cores, is the only pair launched together with `all`, and keeps it its distance?"""
     groups, _ = groups_of(TWO_CORES, {"pair", "all"})
-    assert [group.kinds for group in groups] == [("pair", "all")]
+    assert [group.scenario_kinds for group in groups] == [("pair", "all")]
     assert groups[0].distance == "shared-l3"
 
 
@@ -86,7 +86,7 @@ def test_background_is_a_separate_launch() -> None:
     """Does load keep its own launch, although `all` of four cores are the same places?"""
     groups, _ = groups_of(FOUR_CORES)
     alike = [group for group in groups if cpus(group) == [0, 1, 2, 3]]
-    assert [group.kinds for group in alike] == [("all",), (BACKGROUND_KIND,)]
+    assert [group.scenario_kinds for group in alike] == [("all",), (BACKGROUND_KIND,)]
     assert [group.distance for group in alike] == [None, "shared-l3"], "the timed pair of load has a distance"
     assert len({group.name for group in groups}) == len(groups)
 
@@ -105,7 +105,7 @@ def test_what_cannot_run_says_why(description: str, ranks: int | None, kind: str
     """Is a scenario without the cores it needs left out with the reason?"""
     groups, missing = groups_of(description, ranks=ranks)
     assert missing[kind] == reason
-    assert not [group for group in groups if kind in group.kinds]
+    assert not [group for group in groups if kind in group.scenario_kinds]
 
 
 def test_hardware_threads_of_one_core_are_a_pair() -> None:
@@ -123,13 +123,13 @@ def test_ranks_replaces_one_per_core(ranks: int, places: list[int], oversubscrib
     """Does `--ranks` take the first cores, and use them again when there are too few, and says so?"""
     groups, _ = groups_of(FOUR_CORES, {"all"}, ranks=ranks)
     assert cpus(groups[0]) == places
-    assert groups[0].oversubscribed == oversubscribed
+    assert groups[0].is_oversubscribed == oversubscribed
 
 
 def test_more_ranks_than_one_core() -> None:
     """With `--ranks` on one core, do the scenarios of all ranks still run?"""
     groups, missing = groups_of("core:1 pu:1", ranks=4)
-    assert [(group.kinds, cpus(group), group.oversubscribed) for group in groups] == [
+    assert [(group.scenario_kinds, cpus(group), group.is_oversubscribed) for group in groups] == [
         (("all",), [0] * 4, True),
         ((BACKGROUND_KIND,), [0] * 4, True),
     ]
@@ -150,11 +150,11 @@ def test_hostfile_lines(tmp_path: Path) -> None:
     text = "# two racks\na\n\nb slots=2  # the small one\nc cpus=4,0,2\nd cpus=4,0,2 slots=2\ne slots=2 cpus=4,0,2\n"
     nodes = read_hostfile(write(tmp_path, text), (0, 1, 2, 3))
     assert nodes == [
-        Node("a", (0, 1, 2, 3)),
-        Node("b", (0, 1)),
-        Node("c", (4, 0, 2)),
-        Node("d", (4, 0)),
-        Node("e", (4, 0)),
+        HostCores("a", (0, 1, 2, 3)),
+        HostCores("b", (0, 1)),
+        HostCores("c", (4, 0, 2)),
+        HostCores("d", (4, 0)),
+        HostCores("e", (4, 0)),
     ]
 
 
@@ -189,7 +189,7 @@ def test_missing_hostfile_is_named(tmp_path: Path) -> None:
 
 def test_pairs_inside_the_first_node_and_across() -> None:
     """With a hostfile, are the first node's distances measured there, and one pair across the network?"""
-    nodes = [Node("a", (0, 1)), Node("b", (0, 1)), Node("c", (0, 1))]
+    nodes = [HostCores("a", (0, 1)), HostCores("b", (0, 1)), HostCores("c", (0, 1))]
     groups, _ = groups_of(TWO_CORES, {"pair"}, nodes=nodes)
     assert [(group.distance, group.pair, group.hosts) for group in groups] == [
         ("shared-l3", "a:0-a:1", [("a", 2)]),
@@ -199,28 +199,28 @@ def test_pairs_inside_the_first_node_and_across() -> None:
 
 def test_all_pairs_of_nodes() -> None:
     """With `--pairs all`, is every pair of nodes measured?"""
-    nodes = [Node(host, (0, 1)) for host in "abcd"]
+    nodes = [HostCores(host, (0, 1)) for host in "abcd"]
     groups, _ = groups_of(TWO_CORES, {"pair"}, nodes=nodes, all_pairs=True)
     assert sum(group.distance == NETWORK_DISTANCE for group in groups) == 6
 
 
 def test_cpus_of_a_hostfile_are_the_only_ones_used() -> None:
     """Does `cpus=` keep pairs inside the first node to those cores, hardware threads of them included?"""
-    nodes = [Node("a", (0, 4)), Node("b", (6,))]
+    nodes = [HostCores("a", (0, 4)), HostCores("b", (6,))]
     groups, _ = groups_of("package:1 l3:1 core:4 pu:2", {"pair", "all"}, nodes=nodes, all_pairs=True)
-    assert [(group.distance, group.pair) for group in groups if group.kinds == ("pair",)] == [
+    assert [(group.distance, group.pair) for group in groups if group.scenario_kinds == ("pair",)] == [
         ("same-core", "a:0-a:1"),
         ("same-core", "a:4-a:5"),
         ("shared-l3", "a:0-a:4"),
         (NETWORK_DISTANCE, "a:0-b:6"),
     ]
-    assert groups[-1].places == (Place(0, "a"), Place(4, "a"), Place(6, "b"))
+    assert groups[-1].places == (RankPlace(0, "a"), RankPlace(4, "a"), RankPlace(6, "b"))
 
 
 def test_one_core_on_each_node() -> None:
     """Are two nodes with a core each one launch for the pair and for all, although neither has a pair of its own?"""
-    groups, missing = groups_of(TWO_CORES, nodes=[Node("a", (0,)), Node("b", (1,))])
-    assert [(group.kinds, group.pair, group.distance) for group in groups] == [
+    groups, missing = groups_of(TWO_CORES, nodes=[HostCores("a", (0,)), HostCores("b", (1,))])
+    assert [(group.scenario_kinds, group.pair, group.distance) for group in groups] == [
         (("pair", "all"), "a:0-b:1", NETWORK_DISTANCE)
     ]
     assert missing == {BACKGROUND_KIND: "needs 4 free cores; there are 2"}
@@ -228,7 +228,7 @@ def test_one_core_on_each_node() -> None:
 
 def test_hosts_stay_together_when_oversubscribed() -> None:
     """With more ranks than cores, is each host still one run of ranks, as launchers need it?"""
-    nodes = [Node("a", (0,)), Node("b", (1,))]
+    nodes = [HostCores("a", (0,)), HostCores("b", (1,))]
     groups, _ = groups_of(TWO_CORES, {"all"}, nodes=nodes, ranks=5)
     assert groups[0].hosts == [("a", 3), ("b", 2)]
     assert cpus(groups[0]) == [0, 0, 0, 1, 1]
@@ -236,7 +236,7 @@ def test_hosts_stay_together_when_oversubscribed() -> None:
 
 def test_names_make_files() -> None:
     """Are a group's names safe as file names, whatever the hosts are called?"""
-    nodes = [Node("a/../b", (0,)), Node("*", (1,))]
+    nodes = [HostCores("a/../b", (0,)), HostCores("*", (1,))]
     groups, _ = groups_of(TWO_CORES, {"pair"}, nodes=nodes)
     assert "/" not in groups[0].name
     assert "*" not in groups[0].name

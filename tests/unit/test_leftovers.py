@@ -15,8 +15,8 @@ import pytest
 from old_files import HOUR_S, make_old
 from tuning import in_process
 
-from nearfield.base.errors import NOT_DECIDED
-from nearfield.base.owned_folder import OWNER
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
+from nearfield.base.owned_folder import OWNER_FILE_NAME
 from nearfield.mpi import leftovers
 from nearfield.mpi.leftovers import Leftover, find_leftovers
 
@@ -92,9 +92,9 @@ def test_what_is_young_or_in_use_stays(place: Place) -> None:
     }
     assert f"process {os.getpid()} (" in found["shm/sm_segment.used"].reason
     assert len(list(place.shm.iterdir())) == 2
-    make_old(place.shm / "sm_segment.young", leftovers.MIN_AGE_S - 30)
+    make_old(place.shm / "sm_segment.young", leftovers.MIN_STALE_AGE_S - 30)
     assert place.verdicts()["shm/sm_segment.young"] == "young"
-    make_old(place.shm / "sm_segment.young", leftovers.MIN_AGE_S + 1)
+    make_old(place.shm / "sm_segment.young", leftovers.MIN_STALE_AGE_S + 1)
     assert place.verdicts()["shm/sm_segment.young"] == "stale"
 
 
@@ -202,7 +202,7 @@ def test_a_process_that_hidepid_hides_is_not_taken_for_dead(place: Place) -> Non
 def test_the_command(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Does `doctor --sweep` remove nothing without --remove, only what is stale with it, and say by its exit code that
     something could not be judged? Does `doctor` count what is stale?"""
-    monkeypatch.setattr(leftovers, "SHM", place.shm)
+    monkeypatch.setattr(leftovers, "SHM_FOLDER", place.shm)
     monkeypatch.setattr(leftovers, "temporary_folders", lambda: [place.temporary])
     assert "no files of MPI jobs" in in_process("doctor", "--sweep").out
     (place.shm / "mpich_shm_1_0").write_bytes(bytes(1 << 20))
@@ -214,7 +214,7 @@ def test_the_command(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (place.shm / "mpich_shm_1_0").exists() and folder.exists()
     silent = place.session(f"ompi.host.{os.getuid()}/jf.1")
     done = in_process("doctor", "--sweep", "--remove", "--json")
-    assert done.code == NOT_DECIDED
+    assert done.code == NOT_DECIDED_EXIT_CODE
     verdicts = {one["path"]: one["verdict"] for one in json.loads(done.out)["found"]}
     assert verdicts == {
         str(place.shm / "mpich_shm_1_0"): "stale", str(folder): "stale", str(silent): "cannot tell",
@@ -229,5 +229,5 @@ def test_the_owner_file_is_open_and_nothing_else_is_left(place: Place) -> None:
     from nearfield.base.owned_folder import OwnedFolder
 
     with OwnedFolder("nearfield-x-", place.temporary) as name:
-        assert [one.name for one in Path(name).iterdir()] == [OWNER]
+        assert [one.name for one in Path(name).iterdir()] == [OWNER_FILE_NAME]
     assert not list(place.temporary.iterdir())

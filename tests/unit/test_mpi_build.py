@@ -14,7 +14,7 @@ from mpi_program import TARGET
 from nearfield import mpi
 from nearfield.base.errors import MpiError
 from nearfield.mpi import Installation, build
-from nearfield.mpi.compiler import first_error
+from nearfield.mpi.compiler import find_first_error
 from nearfield.mpi.families import FAMILIES
 
 
@@ -42,7 +42,7 @@ def test_damaged_cache_entry_is_built_again(
 ) -> None:
     """Is an executable that is not the one that was built replaced, instead of run?"""
     inst = installations[0]
-    exe = mpi.program(inst, TARGET, source=project)
+    exe = mpi.build_target(inst, TARGET, source=project)
     match damage:
         case "truncate":
             os.truncate(exe, 100)
@@ -53,7 +53,7 @@ def test_damaged_cache_entry_is_built_again(
         case "mode":
             exe.chmod(0o644)
     assert not mpi.is_built(inst, TARGET, source=project)
-    assert mpi.program(inst, TARGET, source=project) == exe
+    assert mpi.build_target(inst, TARGET, source=project) == exe
     assert exe.stat().st_size > 1000 and os.access(exe, os.X_OK)
 
 
@@ -64,13 +64,13 @@ def test_changed_source_is_another_build(
     """Does an edit of the sources lead to a new executable, and the edit undone back to the old one? Does who waits see
     how far it is?"""
     inst = installations[0]
-    monkeypatch.setattr(build, "EVERY_S", 0.05)
+    monkeypatch.setattr(build, "LOG_INTERVAL_S", 0.05)
     said: list[str] = []
     folder = mpi_program.write_project(tmp_path / "project", "int main() { return 0; }")
-    first = mpi.program(inst, TARGET, said.append, folder)
+    first = mpi.build_target(inst, TARGET, said.append, folder)
     assert {"still building: CMake looks at the compiler", "still building: compiling 1 of 2"} & set(said)
     mpi_program.write_project(folder, "int main() { return 1; }")
-    assert mpi.program(inst, TARGET, source=folder) != first
+    assert mpi.build_target(inst, TARGET, source=folder) != first
     mpi_program.write_project(folder, "int main() { return 0; }")
     assert mpi.is_built(inst, TARGET, source=folder)
 
@@ -80,7 +80,7 @@ def test_moved_source_is_another_build(installations: list[Installation], tmp_pa
     """If a new version has the sources of an executable in another folder, is it the new one that is returned, although
     the build tree still has the old one?"""
     folder = mpi_program.write_project(tmp_path / "project", "int main() { return 1; }")
-    assert subprocess.run([mpi.program(installations[0], TARGET, source=folder)]).returncode == 1
+    assert subprocess.run([mpi.build_target(installations[0], TARGET, source=folder)]).returncode == 1
     listed = folder / "CMakeLists.txt"
     moved = folder / "src" / "moved"
     moved.mkdir()
@@ -88,7 +88,7 @@ def test_moved_source_is_another_build(installations: list[Installation], tmp_pa
     (moved / "CMakeLists.txt").write_text("add_executable" + target.replace("src/", "../"))
     listed.write_text(project + "add_subdirectory(src/moved)\n")
     (folder / "src/trial.cpp").write_text("int main() { return 2; }")
-    assert subprocess.run([mpi.program(installations[0], TARGET, source=folder)]).returncode == 2
+    assert subprocess.run([mpi.build_target(installations[0], TARGET, source=folder)]).returncode == 2
 
 
 def test_failed_build_says_the_first_error(
@@ -98,7 +98,7 @@ def test_failed_build_says_the_first_error(
     source = "#include <mpi.h>\nint main() {\n  first_mistake();\n  second_mistake();\n}\n"
     folder = mpi_program.write_project(tmp_path / "project", source)
     with pytest.raises(MpiError) as error:
-        mpi.program(installations[0], TARGET, source=folder)
+        mpi.build_target(installations[0], TARGET, source=folder)
     assert re.search(r"trial\.cpp:3:\d+: error:.*first_mistake", error.value.message)
     log = Path(error.value.remedy.rsplit(" ", 1)[1])
     assert "second_mistake" in log.read_text()
@@ -111,7 +111,7 @@ def test_missing_compiler_is_named(
     monkeypatch.setenv(FAMILIES[installation.family].compiler_variable, "no-such-g++")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(MpiError) as error:
-        mpi.program(installation, TARGET, source=project)
+        mpi.build_target(installation, TARGET, source=project)
     assert "'no-such-g++'" in error.value.message
     assert "apt install g++" in error.value.remedy
 
@@ -122,7 +122,7 @@ def test_unwritable_cache_is_named(
     """Does an error of the file system name the cache and the way out?"""
     monkeypatch.setenv("NEARFIELD_CACHE", "/proc/nearfield")
     with pytest.raises(MpiError, match="/proc/nearfield") as error:
-        mpi.program(installations[0], TARGET, source=project)
+        mpi.build_target(installations[0], TARGET, source=project)
     assert "NEARFIELD_CACHE" in error.value.remedy
 
 
@@ -142,7 +142,7 @@ def test_simultaneous_builds_make_one(installations: list[Installation], project
     """When three processes ask at once, does one build, and do all get it?"""
     code = (
         "import sys; from pathlib import Path; from nearfield import mpi\n"
-        "print(mpi.program(mpi.choose(sys.argv[1]), sys.argv[2], print, Path(sys.argv[3])))"
+        "print(mpi.build_target(mpi.choose_mpi(sys.argv[1]), sys.argv[2], print, Path(sys.argv[3])))"
     )
     command = [sys.executable, "-c", code, installations[0].name, TARGET, str(project)]
     children = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -172,4 +172,4 @@ def test_simultaneous_builds_make_one(installations: list[Installation], project
 )
 def test_first_error_of_recorded_logs(log: str, error: str) -> None:
     """Is the first thing that went wrong picked from logs of compilers, linkers and CMake?"""
-    assert error in first_error(log)
+    assert error in find_first_error(log)

@@ -20,12 +20,12 @@ from nearfield.rules.collective_tables import (
     NativeCollectiveTable,
     NativeRangeTable,
 )
-from nearfield.rules.native import FAMILIES, Algorithm, NativeFamily, Selection, mpich
+from nearfield.rules.native import FAMILIES, NativeAlgorithm, NativeFamily, NativeSelection, mpich
 from nearfield.rules.schema import load_rules
 from nearfield.tune import native
-from nearfield.tune.collectives import Cell
+from nearfield.tune.collectives import CollectiveCell
 from nearfield.tune.native import NativeCellMeasurements, NativeTuning
-from nearfield.tune.native_launch import HANG_REASON, LaunchOutput, Refusal
+from nearfield.tune.native_launch import HANG_REASON, AlgorithmFailure, LaunchOutput
 
 OPENMPI = mpi.Installation("openmpi-5.0.11", "openmpi", "5.0.11", Path("/"), Path("/"), Path("/"), "made up")
 INTEL = mpi.Installation("intel-2021.19.0", "intel", "2021.19.0", Path("/"), Path("/"), Path("/"), "made up")
@@ -45,7 +45,7 @@ RING = table("allgather", 4, (1024, "mpi", None), (65536, "ring", 4), (None, "mp
 def test_open_mpi_reads_rules_for_these_numbers_of_ranks_only() -> None:
     """Does the classic file name the collective and the algorithm by number, count the bytes of all blocks, and leave
     other numbers of ranks and other lengths to the MPI?"""
-    selected = FAMILIES["openmpi"].select([RING], None)
+    selected = FAMILIES["openmpi"].make_selection([RING], None)
     assert selected.variables == {"OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
     (name, text) = selected.files["OMPI_MCA_coll_tuned_dynamic_rules_filename"]
     assert name == "collectives.conf"
@@ -61,7 +61,7 @@ def test_open_mpi_reads_rules_for_these_numbers_of_ranks_only() -> None:
 def test_rules_of_neighbouring_numbers_of_ranks_follow_each_other() -> None:
     """If both 2 and 3 ranks have rules, does each number of ranks stand once in the file?"""
     tables = [table("bcast", n, (None, "linear", 1)) for n in (3, 2)]
-    text = FAMILIES["openmpi"].select(tables, None).files["OMPI_MCA_coll_tuned_dynamic_rules_filename"][1]
+    text = FAMILIES["openmpi"].make_selection(tables, None).files["OMPI_MCA_coll_tuned_dynamic_rules_filename"][1]
     assert [line.split()[0] for line in text.splitlines() if line.endswith("# ranks")] == ["0", "2", "3", "4"]
 
 
@@ -71,7 +71,7 @@ def test_intel_mpi_reads_ranges_from_variables() -> None:
         table("bcast", 2, (8, "preset-3", 3), (1024, "mpi", None), (None, "preset-1", 1)),
         table("bcast", 4, (None, "preset-2", 2)),
     ]
-    selected = FAMILIES["intel"].select(tables, None)
+    selected = FAMILIES["intel"].make_selection(tables, None)
     assert not selected.files
     assert selected.variables == {"I_MPI_ADJUST_BCAST": "3:0-8@2-2;1:1025-2147483647@2-2;2:0-2147483647@4-4"}
 
@@ -80,7 +80,7 @@ def test_intel_mpi_reads_ranges_from_variables() -> None:
 def test_an_algorithm_without_a_number_is_refused(family: str) -> None:
     """If a person removed the number that the MPI needs, is that said?"""
     with pytest.raises(UsageError, match="'ring' has no id"):
-        FAMILIES[family].select([table("allgather", 2, (None, "ring", None))], None)
+        FAMILIES[family].make_selection([table("allgather", 2, (None, "ring", None))], None)
 
 
 MESSAGES = {
@@ -111,7 +111,7 @@ def test_mpich_gets_the_librarys_trees_with_other_branches(mpich_here: mpi.Insta
     """Do the JSON files have the library's trees, in which one number of ranks and lengths have another algorithm,
     while operators of programs and short vectors keep theirs, and does the shared memory pass these calls on?"""
     tables = [table("allreduce", 2, (1024, "mpi", None), (None, "recursive_doubling", None))]
-    selected = FAMILIES["mpich"].select(tables, mpich_here)
+    selected = FAMILIES["mpich"].make_selection(tables, mpich_here)
     trees = {variable: json.loads(text) for variable, (_, text) in selected.files.items()}
     messages = trees["MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]
     assert messages["collective=allgather"] == MESSAGES["collective=allgather"]
@@ -138,7 +138,7 @@ def test_mpich_gets_the_librarys_trees_with_other_branches(mpich_here: mpi.Insta
 def test_mpich_counts_the_bytes_of_all_blocks_where_the_tree_does(mpich_here: mpi.Installation) -> None:
     """Is a length multiplied by the number of ranks for a collective of which MPICH counts the bytes of all ranks?"""
     tables = [table("allgather", 4, (1024, "ring", None), (None, "mpi", None))]
-    _, text = FAMILIES["mpich"].select(tables, mpich_here).files["MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]
+    _, text = FAMILIES["mpich"].make_selection(tables, mpich_here).files["MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE"]
     assert "total_msg_size<=4096" in json.loads(text)["collective=allgather"]["comm_type=intra"]["comm_size<=4"]
 
 
@@ -147,7 +147,7 @@ def test_mpich_refuses_algorithms_that_the_tree_does_not_have(mpich_here: mpi.In
     hierarchy?"""
     for operation, name in (("allgather", "nothing"), ("bcast", "tree"), ("allreduce", "smp")):
         with pytest.raises(UsageError, match=f"no algorithm '{name}'"):
-            FAMILIES["mpich"].select([table(operation, 2, (None, name, None))], mpich_here)
+            FAMILIES["mpich"].make_selection([table(operation, 2, (None, name, None))], mpich_here)
 
 
 def test_an_mpich_without_trees_is_said_to_have_none(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_an_mpich_without_trees_is_said_to_have_none(tmp_path: Path) -> None:
     inst = mpi.Installation("m", "mpich", "5.0", Path("/"), Path("/"), Path("/"), "", library=tmp_path / "libmpi.so")
     for one in (inst, None):
         with pytest.raises(MpiError):
-            FAMILIES["mpich"].select([table("allreduce", 2, (None, "smp", None))], one)
+            FAMILIES["mpich"].make_selection([table("allreduce", 2, (None, "smp", None))], one)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_mpich_describes_the_values_of_an_enumeration_in_their_order(name: str, 
     """Is the number of an algorithm found in a description, also where MPICH 4.0 joined its lines?"""
     lines = ["Variable to select bcast algorithm", "auto - Selection", "binomial   - Force Binomial Tree", "nb - Force"]
     for description in ("\n".join([*lines, "smp - Force smp"]), "".join([*lines, "smp - Force smp"])):
-        assert mpich._enumerator_value(name, description) == value
+        assert mpich._find_enumerator_value(name, description) == value
 
 
 # ---- the rules file
@@ -201,10 +201,10 @@ def rules_file(folder: Path, inst: mpi.Installation, transport: str, *tables: Na
 def test_rules_keep_the_selection(tmp_path: Path) -> None:
     """Does a saved file give the same tables back, and do rules that leave all to the MPI select nothing?"""
     rules = load_rules(rules_file(tmp_path, OPENMPI, "ob1 / sm", RING))
-    assert rules.native_collectives() == [RING] and rules.selects_native and rules.sets_something
+    assert rules.native_collective_tables() == [RING] and rules.selects_native_algorithms and rules.has_any_setting
     assert not rules.loads_collectives
     left = load_rules(rules_file(tmp_path, OPENMPI, "ob1 / sm", table("bcast", 2, (None, "mpi", None))))
-    assert not left.selects_native and not left.sets_something
+    assert not left.selects_native_algorithms and not left.has_any_setting
 
 
 def test_export_writes_the_file_and_the_lines_that_name_it(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_files_in_the_cache_have_their_contents_name(tmp_path: Path, monkeypatch
     for number, ranges in enumerate((RING, table("allgather", 4, (None, "ring", 4)))):
         (folder := tmp_path / str(number)).mkdir()
         rules = load_rules(rules_file(folder, OPENMPI, "ob1 / sm", ranges))
-        environment, named = applied.environment(rules, None)
+        environment, named = applied.native_environment(rules, None)
         assert named == ["OMPI_MCA_coll_tuned_dynamic_rules_filename"]
         values.append(environment)
         files.append(Path(environment[named[0]]))
@@ -265,7 +265,7 @@ def test_files_are_used_only_where_all_ranks_have_them(
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.delenv("PBS_JOBID", raising=False)
     (tmp_path / "file").touch()
-    assert applied.is_found_on_all_nodes(words, variables, [str(tmp_path / "file")]) == found
+    assert applied.are_files_on_all_nodes(words, variables, [str(tmp_path / "file")]) == found
 
 
 # ---- the search
@@ -275,7 +275,7 @@ def measured(**speed: list[float]) -> NativeCellMeasurements:
     made = NativeCellMeasurements(["mpi", *speed])
     for launch in zip(*speed.values(), strict=True):
         found = {**dict(zip(speed, launch, strict=True)), "mpi": 1.0}
-        made.add(found, {name: 100 / one for name, one in found.items()})
+        made.add_launch(found, {name: 100 / one for name, one in found.items()})
     return made
 
 
@@ -309,16 +309,16 @@ class Made:
         self.launches: list[list[str]] = []
 
     def __call__(self, inst: Any, program: Any, cpus: Any, words: Any, environment: Any, on_cell: Any) -> LaunchOutput:
-        made = LaunchOutput(latencies_ns=[self.latencies.pop(0) if self.latencies else 50.0])
+        made = LaunchOutput(c2c_latencies_ns=[self.latencies.pop(0) if self.latencies else 50.0])
         self.launches.append(list(words))
         for word in words[1:]:
             operation, size, names = word.split(":")[:3]
-            cell = Cell(operation, int(size))
+            cell = CollectiveCell(operation, int(size))
             samples = {}
             for one in names.split(","):
                 name = one.partition("@")[0]
                 if name in self.failing and f":{'check'}" in word:
-                    made.refusals.append(Refusal(cell, name, self.failing[name]))
+                    made.failures.append(AlgorithmFailure(cell, name, self.failing[name]))
                     if self.failing[name] == HANG_REASON:
                         return made
                 else:
@@ -330,21 +330,23 @@ class Made:
 
 @pytest.fixture
 def tuning(monkeypatch: pytest.MonkeyPatch) -> NativeTuning:
-    algorithms = [Algorithm(name, {"variable": number}, number) for number, name in enumerate(("ring", "tree"), 1)]
+    algorithms = [
+        NativeAlgorithm(name, {"variable": number}, number) for number, name in enumerate(("ring", "tree"), 1)
+    ]
     family = NativeFamily(
         name="openmpi",
-        mode="native-communicators",
+        measurement_mode="native-communicators",
         list_algorithms=lambda inst, report: {"bcast": algorithms, "allreduce": algorithms},
-        select=lambda tables, inst: Selection({"SELECTED": "1"}),
-        guards_operators=False,
+        make_selection=lambda tables, inst: NativeSelection({"SELECTED": "1"}),
+        excludes_user_operators=False,
     )
     monkeypatch.setitem(FAMILIES, "openmpi", family)
-    monkeypatch.setattr(mpi, "program", lambda *_, **__: Path("/program"))
+    monkeypatch.setattr(mpi, "build_target", lambda *_, **__: Path("/program"))
     return NativeTuning(OPENMPI, (0, 1), 60.0, sizes=[8, 64])
 
 
 def selected_by(tuning: NativeTuning, launches: Made, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    monkeypatch.setattr(native, "launch", launches)
+    monkeypatch.setattr(native, "launch_measuring_program", launches)
     return {one.operation: [each.algorithm for each in one.range] for one in tuning.search()}
 
 
@@ -354,7 +356,7 @@ def test_what_gains_and_is_confirmed_is_selected(tuning: NativeTuning, monkeypat
     assert selected_by(tuning, launches, monkeypatch) == {"bcast": ["ring", "mpi"], "allreduce": ["ring", "mpi"]}
     assert all(word.endswith(":check-any-call") for word in launches.launches[0][1:])
     assert not any("check" in word for word in launches.launches[1][1:])
-    assert not tuning.unconfirmed and not tuning.refusals
+    assert not tuning.unconfirmed_cells and not tuning.drop_reasons
 
 
 def test_what_gains_by_chance_is_not_selected(tuning: NativeTuning, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,9 +367,9 @@ def test_what_gains_by_chance_is_not_selected(tuning: NativeTuning, monkeypatch:
     def without_effect(*words: Any) -> LaunchOutput:
         return real(*words[:4], {}, words[5])
 
-    monkeypatch.setattr(native, "launch", without_effect)
+    monkeypatch.setattr(native, "launch_measuring_program", without_effect)
     assert all(one.is_left_to_mpi for one in tuning.search())
-    assert {cell.operation for cell in tuning.unconfirmed} == {"bcast", "allreduce"}
+    assert {cell.operation for cell in tuning.unconfirmed_cells} == {"bcast", "allreduce"}
 
 
 def test_pairs_between_which_the_cores_moved_do_not_count(
@@ -386,14 +388,14 @@ def test_an_algorithm_that_fails_is_left_out_for_all_lengths(
     launches = Made({"ring": reason})
     chosen = selected_by(tuning, launches, monkeypatch)
     assert all(names == ["mpi"] for names in chosen.values())
-    assert tuning.refusals["bcast", "ring"] == reason
+    assert tuning.drop_reasons["bcast", "ring"] == reason
     assert all("ring" not in word for words in launches.launches[3:] for word in words)
 
 
 def test_an_mpi_that_fails_by_itself_is_not_compared(tuning: NativeTuning, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the MPI's own choice fails the check, is the operation left to it, and the reason said?"""
     assert selected_by(tuning, Made({"mpi": "wrong results"}), monkeypatch) == {}
-    assert tuning.refusals["bcast", "all"] == "the MPI's own selection wrong results"
+    assert tuning.drop_reasons["bcast", "all"] == "the MPI's own selection wrong results"
 
 
 def test_an_interrupt_leaves_nothing_unconfirmed(tuning: NativeTuning, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -405,7 +407,7 @@ def test_an_interrupt_leaves_nothing_unconfirmed(tuning: NativeTuning, monkeypat
             raise KeyboardInterrupt
         return launches(*words)
 
-    monkeypatch.setattr(native, "launch", interrupted)
+    monkeypatch.setattr(native, "launch_measuring_program", interrupted)
     assert all(one.is_left_to_mpi for one in tuning.search()) and tuning.is_interrupted
 
 
@@ -433,6 +435,6 @@ def test_both_searches_have_their_place_in_one_file(tmp_path: Path) -> None:
         CollectiveTable(operation="allgather", ranks=4, range=[CollectiveRangeTable(algorithm="flat")])
     ]
     both = load_rules(write(tmp_path, rules))
-    assert both.loads_collectives and both.selects_native
-    assert [one.algorithm for one in both.collectives()[0].range] == ["flat"]
-    assert [one.algorithm for one in both.native_collectives()[0].range] == ["mpi", "ring", "mpi"]
+    assert both.loads_collectives and both.selects_native_algorithms
+    assert [one.algorithm for one in both.collective_tables()[0].range] == ["flat"]
+    assert [one.algorithm for one in both.native_collective_tables()[0].range] == ["mpi", "ring", "mpi"]

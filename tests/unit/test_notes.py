@@ -88,7 +88,7 @@ def test_rank_is_by_loss() -> None:
 def test_sarif_has_what_the_standard_requires(tmp_path: Path) -> None:
     """Has each object of the log what SARIF requires, and nothing that it does not know?"""
     log = json.loads(
-        json.dumps(notes_as_sarif([a_note(str(tmp_path / "a b.c")), a_note("/usr/x.c", line=0)], root=tmp_path))
+        json.dumps(notes_as_sarif([a_note(str(tmp_path / "a b.c")), a_note("/usr/x.c", line=0)], root_folder=tmp_path))
     )
     assert problems("log", log) == []
     run = log["runs"][0]
@@ -102,7 +102,7 @@ def test_sarif_has_what_the_standard_requires(tmp_path: Path) -> None:
 
 def test_fixes_are_whole_lines(tmp_path: Path) -> None:
     """Does a replacement cover whole lines, and an insertion nothing?"""
-    result = notes_as_sarif([a_note(str(tmp_path / "a.c"))], root=tmp_path)["runs"][0]["results"][0]
+    result = notes_as_sarif([a_note(str(tmp_path / "a.c"))], root_folder=tmp_path)["runs"][0]["results"][0]
     regions = [one["deletedRegion"] for one in result["fixes"][0]["artifactChanges"][0]["replacements"]]
     ends = [(r["startLine"], r["startColumn"], r["endLine"], r["endColumn"]) for r in regions]
     assert ends == [(3, 1, 5, 1), (9, 1, 9, 1)]

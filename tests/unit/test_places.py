@@ -9,9 +9,9 @@ import pytest
 from nearfield.cli.verbs.observe_show import _calls
 from nearfield.notes import Note, NoteRule, note_text, notes_as_dicts, notes_as_sarif
 from nearfield.notes import SourcePlace as NotePlace
-from nearfield.observe.source_lines import UNKNOWN, Line, line_of_call, lines_of
-from nearfield.observe.summary import CallSums, RankSummary, how_to_name_functions
-from nearfield.observe.symbols import debugging_package, functions_of, how_to_name
+from nearfield.observe.source_lines import UNKNOWN_NAME, SourceLine, find_source_lines, line_of_call
+from nearfield.observe.summary import CallSums, RankSummary, missing_function_names_advice
+from nearfield.observe.symbols import debugging_package, function_symbols_of, missing_names_advice
 
 # The one function that others may link to comes first; what comes behind it has no symbol in a stripped library.
 SOURCE = """
@@ -42,48 +42,54 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def inside(library: Path, name: str) -> int:
     """Returns the offset behind the first bytes of a function."""
-    return next(symbol.offset for symbol in functions_of(str(library), demangled=False) if symbol.name == name) + 4
+    return (
+        next(symbol.offset for symbol in function_symbols_of(str(library), demangled=False) if symbol.name == name) + 4
+    )
 
 
 def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, Path]) -> None:
     """Is a place behind the last symbol of a stripped library named by its offset, and not by that symbol?"""
     behind, small = inside(libraries["whole"], "behind"), inside(libraries["whole"], "small")
     path = str(libraries["stripped"])
-    found = lines_of([(path, behind), (path, small)])
+    found = find_source_lines([(path, behind), (path, small)])
     assert str(found[path, behind]) == f"libwork.so+{behind:#x}" and not found[path, behind].is_named
     assert str(found[path, small]) == f"libwork.so+{small:#x} (small)"
-    assert found[path, behind].merge_by_function() == Line(UNKNOWN, 0, UNKNOWN, path)
+    assert found[path, behind].merge_by_function() == SourceLine(UNKNOWN_NAME, 0, UNKNOWN_NAME, path)
     whole = str(libraries["whole"])
-    assert lines_of([(whole, behind)])[whole, behind].function == "behind"
+    assert find_source_lines([(whole, behind)])[whole, behind].function == "behind"
 
 
 def test_lines_come_before_symbols(libraries: dict[str, Path]) -> None:
     """Is the line of source reported where the library has debugging information?"""
     path, behind = str(libraries["lines"]), inside(libraries["lines"], "behind")
-    line = lines_of([(path, behind)])[path, behind]
+    line = find_source_lines([(path, behind)])[path, behind]
     assert str(line) == f"work.c:{line.number} (behind)" and line.number in (3, 4, 5)
 
 
 def test_an_object_that_is_not_there_has_offsets() -> None:
     """Is a place known by its offset where the file is gone, or nothing was written down?"""
-    assert str(lines_of([("/none/lib.so", 64)])["/none/lib.so", 64]) == "lib.so+0x40"
+    assert str(find_source_lines([("/none/lib.so", 64)])["/none/lib.so", 64]) == "lib.so+0x40"
     assert str(line_of_call({}, "MPI_Send", [("/none/lib.so", 64)])) == "lib.so+0x40"
 
 
 def test_what_gives_names_is_reported_once(libraries: dict[str, Path]) -> None:
     """Is the package named that a file of the distribution is from, and what to do with a file of one's own?"""
-    own = how_to_name([str(libraries["stripped"])] * 3)
+    own = missing_names_advice([str(libraries["stripped"])] * 3)
     assert own.count("libwork.so") == 1 and "compiled with -g, not stripped" in own
-    assert how_to_name([""]) == ""
-    assert how_to_name_functions([Line("a.c", 3, "f"), Line(UNKNOWN, 0, "f", "lib.so", 3)]) == ""
+    assert missing_names_advice([""]) == ""
+    assert (
+        missing_function_names_advice([SourceLine("a.c", 3, "f"), SourceLine(UNKNOWN_NAME, 0, "f", "lib.so", 3)]) == ""
+    )
     if shutil.which("dpkg-query"):
         assert debugging_package("/bin/ls") == "coreutils-dbgsym"
-        assert "install coreutils-dbgsym from Debian's debug archive" in how_to_name(["/bin/ls"])
+        assert "install coreutils-dbgsym from Debian's debug archive" in missing_names_advice(["/bin/ls"])
 
 
 def test_places_without_lines_differ() -> None:
     """Do tables, notes, JSON and SARIF have the offset of a call in a stripped library?"""
-    lines = [Line(UNKNOWN, 0, UNKNOWN, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)]
+    lines = [
+        SourceLine(UNKNOWN_NAME, 0, UNKNOWN_NAME, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)
+    ]
     table = _calls([RankSummary(0, calls=[CallSums("MPI_Allreduce", line) for line in lines])], every=True)
     assert [texts[1].plain for texts, _ in table.rows] == ["libsolver.so.3+0x7bc163", "libsolver.so.3+0x7bc1a0"]
     note = Note(

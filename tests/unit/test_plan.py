@@ -11,7 +11,7 @@ from plan_oracle import slowest_ns
 
 from nearfield._native import Costs, Link, PlanRequest, default_costs, plans
 from nearfield.base.errors import UsageError
-from nearfield.plan import splits
+from nearfield.plan import find_plans
 
 
 def link(latency_ns: float = 0.0, ns_per_byte: float = 1.0, **more: Any) -> Link:
@@ -184,7 +184,7 @@ def test_a_request_that_cannot_be_is_refused(change: dict[str, Any], words: str)
 def test_sides_that_do_not_fit_the_dimensions_are_an_error(name: str, wrong: list[Any]) -> None:
     """Too few or too many dimensions, or sides of one: is the argument named?"""
     with pytest.raises(UsageError, match=name):
-        splits((8, 8), 4, costs(), **{name: wrong})
+        find_plans((8, 8), 4, costs(), **{name: wrong})
 
 
 def test_each_side_may_be_given() -> None:
@@ -192,7 +192,7 @@ def test_each_side_may_be_given() -> None:
     periodic alone?"""
 
     def read(periodic: Any) -> tuple[int, float]:
-        [plan] = splits((8, 8), 2, costs(), dims=(2, 1), halo=[(2, 1), 0], periodic=periodic)
+        [plan] = find_plans((8, 8), 2, costs(), dims=(2, 1), halo=[(2, 1), 0], periodic=periodic)
         return plan.messages, plan.time_ns
 
     row = 8 * 8

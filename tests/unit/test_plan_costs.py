@@ -9,8 +9,8 @@ from report_profiles import KIB, MIB, Row, floor, message, profile, row
 
 from nearfield._native import default_costs
 from nearfield.machine import load_machine
-from nearfield.plan import default_model, described_model, measured_model, splits
-from nearfield.plan.from_profile import costs_of
+from nearfield.plan import default_model, described_model, find_plans, measured_model
+from nearfield.plan.from_profile import costs_from_records
 from nearfield.profile import from_rows, load
 
 DATA = Path(__file__).parents[1] / "data"
@@ -37,7 +37,7 @@ def whole() -> list[Row]:
 
 def test_every_cost_equals_a_record() -> None:
     """By hand: are latency, bytes and strides of 256 KiB, two flags and a read in place those of the records?"""
-    costs, notes = costs_of(from_rows(whole()), LINE_BYTES)
+    costs, notes = costs_from_records(from_rows(whole()), LINE_BYTES)
     near, far, place = costs.same_node, costs.network, costs.in_place
     assert (near.latency_ns, near.ns_per_byte) == pytest.approx((200, 0.1))
     assert near.strided == pytest.approx({8: 0.1, 32: 0.1 + 0.1})  # packed by hand: faster than the datatype
@@ -52,7 +52,7 @@ def test_what_is_unstable_or_refuted_decides_nothing() -> None:
     """Is it as if the record were not there?"""
     rows = [{**r, "stable": False} if r["scenario"] == "floor" else r for r in whole()]
     rows = [{**r, "verdict": "refuted"} if r["distance"] == "network-1" else r for r in rows]
-    costs, notes = costs_of(from_rows(rows), LINE_BYTES)
+    costs, notes = costs_from_records(from_rows(rows), LINE_BYTES)
     default_place = default_costs().in_place
     assert costs.in_place is not None and default_place is not None
     assert costs.in_place.latency_ns == default_place.latency_ns
@@ -67,14 +67,14 @@ def test_the_farthest_node_counts() -> None:
     for hops in (10, 9):
         there = {"distance": f"network-{hops}", "pair": f"a:0-b{hops}:0"}
         rows += [message(8, 300 * hops, "modified", **there), message(SIZE, SIZE, "modified", **there)]
-    assert costs_of(from_rows(rows), LINE_BYTES)[0].network.latency_ns == 3000
+    assert costs_from_records(from_rows(rows), LINE_BYTES)[0].network.latency_ns == 3000
 
 
 def test_the_farthest_pair_of_a_node_counts() -> None:
     """Two packages: is the slower of the two distances taken, as the slowest neighbour decides?"""
     farthest = {"distance": "same-node", "pair": "0-9"}
     rows = [*whole(), message(8, 500, "modified", **farthest), message(SIZE, SIZE, "modified", **farthest)]
-    assert costs_of(from_rows(rows), LINE_BYTES)[0].same_node.latency_ns == 500
+    assert costs_from_records(from_rows(rows), LINE_BYTES)[0].same_node.latency_ns == 500
 
 
 def test_load_slows_long_messages() -> None:
@@ -84,7 +84,7 @@ def test_load_slows_long_messages() -> None:
         return row("load", "half_round_trip", time, size_bytes=size, load_bytes=load)
 
     rows = [loaded(8, 0, 100), loaded(8, MIB, 100), loaded(MIB, 0, 1000), loaded(MIB, MIB, 3000)]
-    link = costs_of(from_rows([*whole(), *rows]), LINE_BYTES)[0].same_node
+    link = costs_from_records(from_rows([*whole(), *rows]), LINE_BYTES)[0].same_node
     assert (link.load_factor, link.load_from_bytes) == (3, MIB)
 
 
@@ -99,7 +99,7 @@ def test_a_profile_without_anything_is_the_default_and_says_so() -> None:
 def test_recorded_profiles_give_plans(name: str) -> None:
     """On recorded profiles, one of a restless machine: is there a plan with a finite time?"""
     known = measured_model(load(DATA / name))
-    best = splits((128, 128, 128), 8, known.costs, ranks_per_node=4)[0]
+    best = find_plans((128, 128, 128), 8, known.costs, ranks_per_node=4)[0]
     assert 0 < best.time_ns < 1e9 and name in known.origin
 
 

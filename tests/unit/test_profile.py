@@ -16,10 +16,10 @@ from doc_tables import rewrite
 
 import nearfield
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.profile import ensure_writable, find_profile, from_rows, load, parameters, save, where
+from nearfield.profile import ensure_writable, find_profile, from_rows, load, parameter_names, save, where
 from nearfield.profile.curves import places_of_scenario
 from nearfield.profile.records import check_records
-from nearfield.profile.store import _swap_in
+from nearfield.profile.store import _replace_folder
 
 ROOT = Path(__file__).parents[2]
 RECORDED = ROOT / "tests" / "data" / "epyc-vm-quiet"
@@ -117,7 +117,7 @@ def test_a_symbolic_link_keeps_pointing_to_the_profile(copy: Path) -> None:
 def test_a_swap_that_fails_halfway_is_undone(copy: Path) -> None:
     """If the new folder cannot take the place of the old one (here: it has gone), is the old one put back?"""
     with pytest.raises(FileNotFoundError):
-        _swap_in(copy.with_name(".profile.new-0"), copy)
+        _replace_folder(copy.with_name(".profile.new-0"), copy)
     assert load(copy).records.height == 834
     assert [p.name for p in copy.parent.iterdir()] == ["profile"]
 
@@ -374,8 +374,8 @@ def test_parameters_are_those_that_apply() -> None:
     """Does a part of the records have only the parameters of its scenarios, the verdict not among them?"""
     rows = [record(verdict="verified"), record(scenario="load", state=None, load_bytes=64)]
     records = from_rows(rows)
-    assert parameters(records) == ["size_bytes", "state", "load_bytes"]
-    assert parameters(where(records, scenario="load")) == ["size_bytes", "load_bytes"]
+    assert parameter_names(records) == ["size_bytes", "state", "load_bytes"]
+    assert parameter_names(where(records, scenario="load")) == ["size_bytes", "load_bytes"]
     assert records.columns[-1] == "verdict" and records["load_bytes"].dtype == pl.Int64
 
 

@@ -15,7 +15,7 @@ from nearfield.machine import facts, load_machine
 from nearfield.machine.captured import machine_from_profile
 from nearfield.machine.native import to_native
 from nearfield.profile import Profile, load, save
-from nearfield.profile.contradictions import contradictions
+from nearfield.profile.contradictions import describe_contradictions
 from nearfield.profile.schema import Calibration
 
 
@@ -102,9 +102,9 @@ def test_an_unstable_value_comes_with_an_interval() -> None:
 def test_a_contradiction_is_found_and_warned_of(tmp_path: Path) -> None:
     """A message that is shorter than the flag in it; and is the file written all the same?"""
     profile = load(PROFILE)
-    assert not list(contradictions(profile))
+    assert not list(describe_contradictions(profile))
     wrong = with_rows(profile, message={"value": 30.0, "low": 30.0, "high": 30.0})
-    assert any("8 B" in sentence for sentence in contradictions(wrong))
+    assert any("8 B" in sentence for sentence in describe_contradictions(wrong))
     save(tmp_path / "p", machine=wrong.machine, topology_xml=wrong.topology_xml, run=wrong.run, records=wrong.records)
     done = in_process("machine", "new", "--from", str(tmp_path / "p"), "-o", str(tmp_path / "mine.toml"))
     assert done.code == 0 and "warning: a message of 8 B" in " ".join(done.err.split())

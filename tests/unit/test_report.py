@@ -20,11 +20,11 @@ from nearfield.profile import Profile, load
 from nearfield.profile.curves import Point
 from nearfield.profile.schema import Memory, Skipped
 from nearfield.report import topology_boxes
-from nearfield.report.core_pairs import heat_map, pairs_table
+from nearfield.report.core_pairs import heat_map_charts, pairs_table_html
 from nearfield.report.findings import findings
-from nearfield.report.page import render
+from nearfield.report.page import render_report
 from nearfield.report.plots import SCENARIOS, sections
-from nearfield.report.plots.axes import linear_axis, log_axis, share_axis
+from nearfield.report.plots.axes import make_linear_axis, make_log_axis, make_share_axis
 from nearfield.report.plots.series import bar_traces, curve_style, line_traces
 from nearfield.rules.schema import load_rules
 from nearfield.ui.html import embedded_json, text
@@ -33,7 +33,7 @@ from nearfield.ui.html import embedded_json, text
 
 
 def test_the_page_is_one_file_with_all_parts() -> None:
-    page = render(QUIET)
+    page = render_report(QUIET)
     assert page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
     assert "{{" not in own_part(page)
     assert not re.search(r'(?:src|href)="(?!#|data:)', own_part(page)), "it would load something"
@@ -48,20 +48,20 @@ def test_the_package_holds_what_the_page_is_made_of() -> None:
 
 
 def test_an_incomplete_profile_says_so_at_the_top() -> None:
-    page = render(profile([message(8, 500)], complete=False))
+    page = render_report(profile([message(8, 500)], complete=False))
     assert page.index('class="banner"') < page.index('id="findings"')
     assert "nearfield probe --resume" in page
-    assert 'class="banner"' not in render(profile([message(8, 500)]))
+    assert 'class="banner"' not in render_report(profile([message(8, 500)]))
 
 
 def test_a_scenario_that_was_skipped_shows_the_reason() -> None:
     made = profile([message(8, 500)], skipped=[Skipped(scenario="load", reason="needs 4 cores", distance="shared-l3")])
     assert [s.remarks for s in sections(made) if s.scenario == "load"] == [["Not measured: needs 4 cores (shared-l3)."]]
-    assert "Not measured: needs 4 cores (shared-l3)." in render(made)
+    assert "Not measured: needs 4 cores (shared-l3)." in render_report(made)
 
 
 def test_an_empty_profile_still_makes_a_page() -> None:
-    page = render(profile([]))
+    page = render_report(profile([]))
     assert "No finding" in page and charts_of(page) == {}
 
 
@@ -72,7 +72,7 @@ def test_what_a_profile_says_cannot_become_markup() -> None:
         [message(8, 500), row("future", "delay", 5.0, colour=evil)],
         skipped=[Skipped(scenario="load", reason=evil)], command=evil,
     )  # fmt: skip
-    page = render(made)
+    page = render_report(made)
     assert "<script>alert" not in page and "<img" not in own_part(page)
     assert charts_of(page)
 
@@ -88,7 +88,7 @@ def test_numbers_are_set_as_on_paper() -> None:
 def test_a_page_of_unstable_times_begins_with_that(unstable: int, warned: bool) -> None:
     """Does whoever reads only the top learn that most times are unstable, and what to do about it?"""
     rows = [message(8 << i, 500, stable=i >= unstable) for i in range(3)]
-    top = render(profile(rows)).split('id="findings"')[0]
+    top = render_report(profile(rows)).split('id="findings"')[0]
     assert ("67\u00a0% of the times cannot be used" in top and "nearfield probe --overwrite" in top) == warned
     assert ('class="banner"' in top) == warned
 
@@ -99,17 +99,17 @@ def test_a_page_of_unstable_times_begins_with_that(unstable: int, warned: bool) 
 def test_axes_reach_as_far_as_medians() -> None:
     """Can plots be read where intervals reach a hundred times as far, or a loss is of 70000 %?"""
     wide = {1 << i: Point(10 + i, 0.001, 5000, 3, False) for i in range(4)}
-    assert linear_axis(bar_traces("b", wide, curve_style(0)), "t")["range"] == [0, pytest.approx(13 * 1.12)]
-    low, high = log_axis(line_traces("l", wide, curve_style(0)), "t")["range"]
+    assert make_linear_axis(bar_traces("b", wide, curve_style(0)), "t")["range"] == [0, pytest.approx(13 * 1.12)]
+    low, high = make_log_axis(line_traces("l", wide, curve_style(0)), "t")["range"]
     assert 0.5 < low < 1 < high < 1.5
     lost = {8: Point(-700.0, -900, -1, 3, False, unit="share"), 16: Point(0.2, 0.1, 0.3, 3, True, unit="share")}
-    low, high = share_axis(line_traces("l", lost, curve_style(0)), "t")["range"]
+    low, high = make_share_axis(line_traces("l", lost, curve_style(0)), "t")["range"]
     assert -1.2 < low < -1 and 0.2 < high < 0.4
-    assert "range" not in linear_axis([], "t")
+    assert "range" not in make_linear_axis([], "t")
 
 
 def test_bandwidth_is_size_over_time_with_an_interval() -> None:
-    chart = charts_of(render(profile([message(4 * KIB, 1024)])))["pingpong"]
+    chart = charts_of(render_report(profile([message(4 * KIB, 1024)])))["pingpong"]
     reused = trace(chart, "reused", show="bandwidth")
     assert reused["x"] == [4096] and reused["y"] == [pytest.approx(4.0)]
     assert reused["meta"]["cells"] == ["4.00 GB/s [3.96 GB/s to 4.04 GB/s]"]
@@ -123,7 +123,7 @@ def test_the_floor_is_in_every_bandwidth_plot_of_messages() -> None:
         floor("copy-remote-nt", KIB, 2000),
         message(KIB, 2048),
     ]
-    chart = charts_of(render(profile(rows)))["pingpong"]
+    chart = charts_of(render_report(profile(rows)))["pingpong"]
     assert trace(chart, "floor: a flag and one copy", show="bandwidth")["y"] == [pytest.approx(1.0)]
     assert trace(chart, "floor: a flag and one copy", show="time")["y"] == [pytest.approx(1024)]
 
@@ -132,7 +132,9 @@ def test_a_field_of_the_halo_library_is_in_the_pages_plot() -> None:
     """S1.4: is it beside private memory, for first touch, reading again and page faults?"""
     case = {"size_bytes": 1 << 20, "memory": "field"}
     metrics = (("first_touch", "ns"), ("traverse", "ns"), ("first_touch_faults", "count"))
-    chart = charts_of(render(profile([row("pages", metric, 100, unit, **case) for metric, unit in metrics])))["pages"]
+    chart = charts_of(render_report(profile([row("pages", metric, 100, unit, **case) for metric, unit in metrics])))[
+        "pages"
+    ]
     for show in ("first touch", "reading again", "page faults"):
         assert trace(chart, "a field of the halo library", show=show)["y"] == [pytest.approx(100)]
 
@@ -143,7 +145,7 @@ def test_unstable_points_are_hollow_and_refuted_ones_have_a_dot() -> None:
         message(16, 500, "invalid", verdict="verified", stable=False, note="wide"),
         message(32, 500, "invalid", verdict="refuted"),
     ]
-    drawn = trace(charts_of(render(profile(rows)))["pingpong"], "invalid", show="time")
+    drawn = trace(charts_of(render_report(profile(rows)))["pingpong"], "invalid", show="time")
     base = drawn["marker"]["symbol"][0]
     assert drawn["marker"]["symbol"] == [base, f"{base}-open", f"{base}-open-dot"]
     assert "unstable: wide" in drawn["text"][1] and "refuted" in drawn["text"][2]
@@ -153,7 +155,7 @@ def test_switches_are_marked_by_name_in_the_plots_of_their_pair() -> None:
     far = {"distance": "same-node", "pair": "0-8"}
     rows = [message(s, s, **place) for s in (KIB, 64 * KIB) for place in (HERE, far)]
     made = profile(rows, [switch("eager-limit", 4000), switch("single-copy", 4000), switch("step", 9000, **far)])
-    layouts = {v["choice"]["place"]: v["layout"] for v in charts_of(render(made))["pingpong"]["variants"]}
+    layouts = {v["choice"]["place"]: v["layout"] for v in charts_of(render_report(made))["pingpong"]["variants"]}
     notes = {place: {n["text"] for n in layout["annotations"]} for place, layout in layouts.items()}
     assert "eager limit, single copy 4000 B" in notes["shared-l3, 0-1"]
     assert not any("eager" in text for text in notes["same-node, 0-8"]) and "step 9000 B" in notes["same-node, 0-8"]
@@ -162,13 +164,13 @@ def test_switches_are_marked_by_name_in_the_plots_of_their_pair() -> None:
 def test_the_gain_is_the_share_of_time_saved() -> None:
     place = {**HERE, "side": "sender", "size_bytes": KIB}
     rows = [row("pingpong", "send", t, state=s, **place) for s, t in (("invalid", 1000), ("modified", 750))]
-    made = trace(charts_of(render(profile(rows)))["state-gain"], "modified", call="MPI_Send")
+    made = trace(charts_of(render_report(profile(rows)))["state-gain"], "modified", call="MPI_Send")
     assert made["y"] == [pytest.approx(0.25)]
 
 
 def test_both_baselines_are_in_the_pollution_plot() -> None:
     rows = [read("receiver", s, KIB, 1000) for s in ("invalid", "preloaded", "base-invalid", "base-preloaded")]
-    chart = charts_of(render(profile(rows)))["pollution"]
+    chart = charts_of(render_report(profile(rows)))["pollution"]
     names = {t["name"] for t in chart["variants"][0]["data"]}
     assert {"no call, in the cache", "no call, in memory"} < names and len(names) == 4
 
@@ -176,21 +178,21 @@ def test_both_baselines_are_in_the_pollution_plot() -> None:
 def test_stock_against_tuned_is_on_the_page_with_the_line_that_applies_it() -> None:
     """Is the factor the first finding, the gain drawn as it was measured, and what to set there to copy?"""
     rules = load_rules(RULES)
-    page = render(QUIET, rules)
+    page = render_report(QUIET, rules)
     assert page.index("as fast when tuned") < page.index("of what the caches allow")
     assert "no size was found slower" in page, "not that none is: nobody can measure that"
     assert "export OMPI_MCA_btl_sm_eager_limit=65536" in page
     drawn = trace(charts_of(page)["tuned-gain"], "ping-pong")
     measured = {p.size_bytes: p.gain.value for p in rules.rule[0].point if p.pattern == "pingpong"}
     assert dict(zip(drawn["x"], drawn["y"], strict=True)) == measured
-    assert "tuned" not in own_part(render(QUIET)).split("<footer")[0].replace("tuned-", "")
+    assert "tuned" not in own_part(render_report(QUIET)).split("<footer")[0].replace("tuned-", "")
 
 
 def test_rules_that_found_nothing_say_so() -> None:
     """Is it said that stock was measured and is best, and not that nothing was measured?"""
     rules = load_rules(RULES)
     rules.rule[0] = stock_is_best(rules.rule[0])
-    part = render(QUIET, rules).split('id="s-tuned"')[1].split("</section>")[0]
+    part = render_report(QUIET, rules).split('id="s-tuned"')[1].split("</section>")[0]
     assert "defaults are best (all lose)." in part and "Not measured" not in part
 
 
@@ -211,7 +213,7 @@ def test_simulated_applications_have_a_plot_and_a_finding() -> None:
         for slowdown, time in zip((1.0, 10.0), times, strict=True)
     ]
     made = profile([*rows, simulated("bcast", "memory", 1.0, 50), simulated("bcast", "tph", 1.0, 49)], backend="sim")
-    page = render(made)
+    page = render_report(made)
     assert 'id="rules"' not in page and '"#rules"' not in page
     chart = charts_of(page)["application"]
     assert chart["options"]["application"] == ["amg, 1 KiB a rank", "fft, 1 MiB a rank"]
@@ -237,7 +239,7 @@ def test_a_scenario_of_the_future_gets_a_plot() -> None:
         for w in (1, 2, 4)
         for c in ("red", "blue")
     ]
-    chart = charts_of(render(profile([*rows, row("future", "lonely", 3, "count")])))["scenario-future"]
+    chart = charts_of(render_report(profile([*rows, row("future", "lonely", 3, "count")])))["scenario-future"]
     assert chart["options"]["metric"] == ["delay", "lonely"]
     assert trace(chart, "red", metric="delay")["y"] == [10, 20, 40]
 
@@ -253,7 +255,7 @@ def test_every_scenario_has_a_separate_plot() -> None:
 def test_every_point_of_a_plot_is_a_record(name: str) -> None:
     made = load(DATA / name)
     own = made.records.filter((pl.col("scenario") == "pingpong") & (pl.col("metric") == "half_round_trip"))
-    chart = charts_of(render(made))["pingpong"]
+    chart = charts_of(render_report(made))["pingpong"]
     drawn = sorted(
         y for v in chart["variants"] if v["choice"]["show"] == "time" for t in v["data"]
         if "marker" in t and not t["name"].startswith("floor") for y in t["y"]
@@ -270,9 +272,9 @@ def with_pairs(pairs: list[tuple[str, str]]) -> Profile:
 
 def test_one_pair_for_each_distance_is_a_table_and_more_are_a_heat_map() -> None:
     few = with_pairs([("shared-l3", "0-1"), ("same-node", "0-8")])
-    assert heat_map(few) == [] and pairs_table(few).count("<tr>") == 3
+    assert heat_map_charts(few) == [] and pairs_table_html(few).count("<tr>") == 3
     many = with_pairs([("shared-l3", "0-1"), ("shared-l3", "0-2"), ("same-node", "a:0-node-b:8")])
-    (chart,) = heat_map(many)
+    (chart,) = heat_map_charts(many)
     (drawn,) = chart.variants[0].figure["data"]
     assert drawn["x"] == [":0", ":1", ":2", "a:0", "node-b:8"]
     assert drawn["z"][0][1] == drawn["z"][1][0] == 400 and drawn["z"][3][4] == 420 and drawn["z"][0][0] is None
@@ -286,7 +288,7 @@ def test_the_topology_is_nested_boxes_with_sizes_and_the_measured_pus_marked() -
 
 def test_a_large_machine_is_drawn_in_part_and_counted() -> None:
     small = profile([message(8, 500)])
-    xml = Topology.from_synthetic("package:1 l3:1 core:64 pu:2").xml()
+    xml = Topology.from_synthetic("package:1 l3:1 core:64 pu:2").to_xml()
     html = topology_boxes.topology_html(Profile(small.path, small.machine, small.run, small.records, xml))
     assert "and 60 more like it" in html
 
@@ -294,7 +296,7 @@ def test_a_large_machine_is_drawn_in_part_and_counted() -> None:
 def test_a_damaged_topology_is_said_and_does_not_spoil_the_page() -> None:
     small = profile([message(8, 500)])
     broken = Profile(small.path, small.machine, small.run, small.records, '<topology version="2.0">')
-    assert "cannot be drawn" in render(broken)
+    assert "cannot be drawn" in render_report(broken)
 
 
 # ---- the command
@@ -347,8 +349,8 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path: Path) -> None
 def test_of_many_pairs_one_for_each_distance_is_drawn() -> None:
     """Does a page not grow with the square of the cores, and has the heat map still all pairs?"""
     made = with_pairs([("shared-l3", f"{a}-{b}") for a in range(6) for b in range(a + 1, 6)])
-    charts = charts_of(render(made))
+    charts = charts_of(render_report(made))
     assert charts["pingpong"]["options"]["place"] == ["shared-l3, 0-1"]
     (cells,) = charts["core-to-core"]["variants"][0]["data"]
     assert sum(value is not None for row in cells["z"] for value in row) == 30
-    assert "15 were measured" in render(made)
+    assert "15 were measured" in render_report(made)

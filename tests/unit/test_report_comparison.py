@@ -26,7 +26,7 @@ def test_curves_of_several_profiles_are_in_one_plot() -> None:
     numbered otherwise are matched by their distance."""
     a = named_profile("a", [message(size, size) for size in (KIB, 2 * KIB)])
     b = named_profile("b", [message(size, 4 * size, pair="2-3") for size in (KIB, 64 * KIB)])
-    chart = charts_of(comparison.render([a, b]))["pingpong"]
+    chart = charts_of(comparison.render_comparison([a, b]))["pingpong"]
     assert chart["options"] == {"place": ["shared-l3"], "show": ["bandwidth", "time"]}
     one, other = (trace(chart, f"{name}: reused", show="time") for name in "ab")
     assert (one["y"], other["y"]) == ([KIB, 2 * KIB], [4 * KIB, 256 * KIB])
@@ -41,7 +41,7 @@ def test_curves_of_several_profiles_are_in_one_plot() -> None:
 
 def test_unstable_points_stay_hollow_with_another_profile() -> None:
     made = [named_profile(name, [message(KIB, 500, stable=name == "a"), message(2 * KIB, 600)]) for name in "ab"]
-    chart = charts_of(comparison.render(made))["pingpong"]
+    chart = charts_of(comparison.render_comparison(made))["pingpong"]
     assert trace(chart, "a: reused")["marker"]["symbol"] == ["circle", "circle"]
     assert trace(chart, "b: reused")["marker"]["symbol"] == ["square-open", "square"]
 
@@ -49,7 +49,7 @@ def test_unstable_points_stay_hollow_with_another_profile() -> None:
 def test_marks_say_whose_they_are_where_not_all_have_them() -> None:
     both, one = switch("eager-limit", 2 * KIB), switch("single-copy", 3 * KIB)
     rows = [message(size, size) for size in (KIB, 4 * KIB)]
-    page = comparison.render([named_profile("a", rows, [both, one]), named_profile("b", rows, [both])])
+    page = comparison.render_comparison([named_profile("a", rows, [both, one]), named_profile("b", rows, [both])])
     notes = [note["text"] for note in charts_of(page)["pingpong"]["variants"][0]["layout"]["annotations"]]
     assert notes == ["eager limit 2 KiB", "single copy 3 KiB (a)"]
 
@@ -58,7 +58,7 @@ def test_the_page_of_several_says_first_what_surely_differs() -> None:
     """Does it leave out unstable and small differences, and say what only one has, and where each is from?"""
     a = [message(KIB, 500), message(2 * KIB, 600), message(4 * KIB, 700, stable=False), message(8, 100)]
     b = [message(KIB, 1000), message(2 * KIB, 610), message(4 * KIB, 7000), row("future", "delay", 5.0)]
-    page = own_part(comparison.render([named_profile("old", a), named_profile("new", b, complete=False)]))
+    page = own_part(comparison.render_comparison([named_profile("old", a), named_profile("new", b, complete=False)]))
     differences = page[page.index('id="differences"') : page.index('id="findings"')]
     assert "new (B) against old (A)" in differences and "1 slower" in differences and "[1.97 to 2.03]" in differences
     largest = differences[differences.index('<th scope="col">what') :]
@@ -77,7 +77,7 @@ def test_profiles_on_one_page_have_different_names(folders: tuple[str, ...]) -> 
 def test_what_several_profiles_say_cannot_become_markup() -> None:
     evil = "<script>alert(1)</script><img src=x>"
     made = named_profile(evil, [message(8, 500), row("future", "delay", 5.0, colour=evil)], command=evil)
-    page = comparison.render([made, QUIET])
+    page = comparison.render_comparison([made, QUIET])
     without_json = re.sub(r'(<script type="application/json").*?</script>', "", own_part(page), flags=re.DOTALL)
     assert "alert(1)" in without_json and "<script>alert" not in without_json and "<img" not in without_json
 

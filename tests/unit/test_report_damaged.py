@@ -21,9 +21,9 @@ from report_profiles import profile, row, simulated
 from nearfield.base.errors import NearfieldError, ProfileError
 from nearfield.cli import diff_tables, show_tables
 from nearfield.profile import Profile, load
-from nearfield.profile.compare import compare
+from nearfield.profile.compare import compare_records
 from nearfield.profile.gate import GateLimits, judge_slowdown
-from nearfield.profile.records import CORE_COLUMNS, check_records, identity_columns
+from nearfield.profile.records import STANDARD_COLUMNS, check_records, identity_columns
 from nearfield.report import comparison
 from nearfield.report.findings import findings
 from nearfield.report.page import charts_of
@@ -38,7 +38,7 @@ CASES = [
     pytest.param(base, name, id=f"{source}-{name}")
     for source, base in (("pairs", BASE), ("cluster", POLICIES))
     for name in base.records.columns
-    if name not in (*CORE_COLUMNS, "memory_slowdown")
+    if name not in (*STANDARD_COLUMNS, "memory_slowdown")
 ]
 
 
@@ -63,10 +63,14 @@ def use(profile: Profile) -> None:
     findings(profile)
     comparison.describe_differences([BASE, profile])
     runs = (BASE.run, profile.run)
-    judge_slowdown(compare(BASE.records, profile.records, runs, 0.05), runs, GateLimits(0.1, each=True))
+    judge_slowdown(
+        compare_records(BASE.records, profile.records, runs, 0.05), runs, GateLimits(0.1, checks_single_times=True)
+    )
     with redirect_stdout(io.StringIO()):
         Terminal().print(show_tables.overview_of(profile))
-        Terminal().print(diff_tables.comparison_view(BASE, profile, compare(BASE.records, profile.records, runs, 0.05)))
+        Terminal().print(
+            diff_tables.comparison_view(BASE, profile, compare_records(BASE.records, profile.records, runs, 0.05))
+        )
 
 
 @pytest.mark.parametrize("change", [without, as_numbers, as_words])

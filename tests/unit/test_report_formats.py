@@ -12,8 +12,8 @@ from report_profiles import message, profile
 
 from nearfield.base.errors import UsageError
 from nearfield.profile.records import where
-from nearfield.report.columns import osu_columns
-from nearfield.report.page import charts_of, render
+from nearfield.report.columns import format_osu_columns
+from nearfield.report.page import charts_of, render_report
 from nearfield.rules.schema import load_rules
 
 
@@ -35,13 +35,13 @@ def test_the_tables_are_the_records(tmp_path: Path) -> None:
 def test_the_gains_of_rules_are_columns_to_paste(tmp_path: Path) -> None:
     """Has each confirmed point a line with size, both times and the gain, as a file and on the page?"""
     rules = load_rules(RULES)
-    lines = [line.split() for line in osu_columns(rules).splitlines() if not line.startswith("#")]
+    lines = [line.split() for line in format_osu_columns(rules).splitlines() if not line.startswith("#")]
     points = [point for rule in rules.rule for point in rule.point]
     assert len(lines) == len(points) > 0
     for line, point in zip(lines, points, strict=True):
         assert line[0] == str(point.size_bytes) and float(line[1]) == pytest.approx(point.baseline_ns / 1e3, abs=0.005)
         assert float(line[3]) == pytest.approx(point.gain.value, abs=0.005)
-    assert "baseline (us)" in own_part(render(QUIET, rules, "nearfield run"))
+    assert "baseline (us)" in own_part(render_report(QUIET, rules, "nearfield run"))
 
 
 def test_answers_and_pairs_are_in_tables_too(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from nearfield.profile.ending import describe_unfinished
 from nearfield.profile.schema import Launch
 from nearfield.report import comparison
 from nearfield.report.findings import findings, select_headlines
-from nearfield.report.page import render, render_summary
-from nearfield.report.plots.axes import share_axis
+from nearfield.report.page import render_report, render_summary
+from nearfield.report.plots.axes import make_share_axis
 from nearfield.report.plots.series import curve_style, line_traces
 from nearfield.rules.schema import load_rules
 
@@ -34,11 +34,11 @@ def test_a_useless_profile_says_one_thing() -> None:
     measure again, and headline no finding? Is what was measured still there, folded?"""
     busy = load(DATA / "epyc-vm-busy")
     sentence = "The times varied too much: 69\u00a0% of the times cannot be used."
-    for page in (render(busy), render_summary(busy)):
+    for page in (render_report(busy), render_summary(busy)):
         main = own_part(page).split("<main>")[1]
         assert main.lstrip().startswith('<p class="banner"') and sentence in main.split("</p>")[0]
         assert main.index("<details") < main.index('class="finding') < main.rindex("</details>")
-    both = own_part(comparison.render([QUIET, busy]))
+    both = own_part(comparison.render_comparison([QUIET, busy]))
     assert sentence in both.split("<h2>")[0] and 'class="whole cannot-tell"' in both
     assert both.index("what was compared all the same") < both.index('<th scope="col">scenario')
     for output in (run(busy.path, "-o", os.devnull), CliRunner().invoke(shown, [str(busy.path)]).stdout):
@@ -63,7 +63,7 @@ def test_what_is_unfinished_is_said_as_the_launches_ended() -> None:
     """Is a run with a failed launch not called interrupted, and is its reason there?"""
     launch = Launch(ranks=2, scenarios=["pingpong"], seconds=1.0, state="complete")
     failed = launch.model_copy(update={"state": "failed", "reason": "no end after 196 s"})
-    page = render(profile([message(8, 500)], complete=False, launch=[launch, failed]))
+    page = render_report(profile([message(8, 500)], complete=False, launch=[launch, failed]))
     assert "unfinished: 1 of 2 launches failed (no end after 196\u00a0s)" in page and "interrupted" not in own_part(
         page
     )
@@ -77,15 +77,17 @@ def test_what_is_unfinished_is_said_as_the_launches_ended() -> None:
 
 def test_rules_that_were_not_judged_have_no_cards() -> None:
     """Is a page without any judged placement rule without that part, and does one with some say why not the others?"""
-    assert 'id="rules"' not in render(QUIET)
-    page = own_part(render(one_rule_judged()))
+    assert 'id="rules"' not in render_report(QUIET)
+    page = own_part(render_report(one_rule_judged()))
     assert "<h3>Rule 1" in page and "<h3>Rule 2" not in page and "Not judged here, rule 2: No pair" in page
 
 
 def test_the_page_ends_the_findings_with_commands() -> None:
     """Are there at most three, to tune without rules, and to run and compare with them?"""
     for rules, words in ((None, ("tune --mpi", "advise -p", "diff")), (load_rules(RULES), ("run --rules", "compare"))):
-        box = own_part(render(QUIET, rules, "nearfield run --rules r.toml -- mpirun ...")).split('class="next"')[1]
+        box = own_part(render_report(QUIET, rules, "nearfield run --rules r.toml -- mpirun ...")).split('class="next"')[
+            1
+        ]
         steps = box.split("</ol>")[0]
         assert steps.count("<li>") == 3 and all(word in steps for word in words)
 
@@ -100,7 +102,7 @@ def test_a_floor_that_messages_pass_is_none() -> None:
         rows = [message(KIB << i, time * (i + 1)) for i in range(4)]
         rows += [floor("flag", 8, 269.0)] + [floor("copy-remote", KIB << i, 50.0) for i in range(4)]
         made = profile(rows)
-        return own_part(render(made)), [f.topic for f in findings(made)]
+        return own_part(render_report(made)), [f.topic for f in findings(made)]
 
     page, topics = page_of(174)
     assert page.count("a message of 1\u00a0KiB took 174\u00a0ns") == 2 and "floor: a flag" not in page
@@ -111,7 +113,7 @@ def test_a_floor_that_messages_pass_is_none() -> None:
 
 def test_ticks_of_small_shares_differ() -> None:
     """Has an axis whose ticks are half a per cent apart a decimal, and is none wasted on wide ones?"""
-    stops = share_axis([], "saved")["tickformatstops"]
+    stops = make_share_axis([], "saved")["tickformatstops"]
     formats = {step: next(s["value"] for s in stops if (s["dtickrange"][0] or 0) <= step <= (s["dtickrange"][1] or 1))
                for step in (0.0005, 0.005, 0.01, 0.2)}  # fmt: skip
     assert formats == {0.0005: ".2%", 0.005: ".1%", 0.01: ".0%", 0.2: ".0%"}
@@ -130,4 +132,4 @@ def test_memory_that_moves_has_one_size_on_the_page() -> None:
         made = profile([])
         memory = made.machine.memory.model_copy(update={"total_bytes": total})
         made = replace(made, machine=made.machine.model_copy(update={"memory": memory}))
-        assert ("<b>memory</b> 1\u00a0GiB" in render(made)) == shown_there
+        assert ("<b>memory</b> 1\u00a0GiB" in render_report(made)) == shown_there

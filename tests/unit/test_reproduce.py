@@ -14,21 +14,21 @@ from nearfield.base.progress import Progress
 from nearfield.base.toml import parse_toml
 from nearfield.machine import load_machine
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import OPERATION_SCENARIOS, Case
-from nearfield.measure.sim.places import NO_PAIR, all_places
-from nearfield.measure.sim.store import RecordStore, fingerprint
+from nearfield.measure.sim.cases import OPERATION_SCENARIOS, SimulationCase
+from nearfield.measure.sim.places import ALL_CORES, all_places
+from nearfield.measure.sim.store import RecordStore, machine_fingerprint
 from nearfield.reproduce import outcome, page
-from nearfield.reproduce.checks import curves_of, profiles_of
+from nearfield.reproduce.checks import curves_of, profile_names_of
 from nearfield.reproduce.curves import metrics_of, points_of
 from nearfield.reproduce.outcome import (
     JudgedStatement,
-    Line,
+    PlottedCurve,
     ShownEvidence,
     verdict_of_claim,
 )  # fmt: skip
-from nearfield.reproduce.papers import choose_claims, load_paper, paper_files
-from nearfield.reproduce.schema import Curve, Paper
-from nearfield.reproduce.session import JOURNAL, Settings, cases_of, machine_of, reproduce
+from nearfield.reproduce.papers import load_paper, paper_files, select_claims
+from nearfield.reproduce.schema import CurveSpec, Paper
+from nearfield.reproduce.session import JOURNAL_FILE, ReproductionSettings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.reproduce.verdicts import Evidence, judge_claim, judge_statement, select_points
 
@@ -56,7 +56,7 @@ def test_every_statement_asks_for_records_that_are_simulated(quick: bool) -> Non
     assert len(names) == len(set(names)), "profiles are folders side by side"
     cases = {name: cases_of(run, quick=quick) for paper in PAPERS for name, run in paper.profile.items()}
     for paper, claim, statement in STATEMENTS:
-        assert set(profiles_of(statement)) <= set(paper.profile)
+        assert set(profile_names_of(statement)) <= set(paper.profile)
         for curve in curves_of(statement):
             rows = {name: list(_rows(cases[name], curve)) for name in (curve.profile, curve.base) if name}
             found = select_points(statement, points_of(curve, rows, {}))
@@ -73,14 +73,14 @@ def test_no_two_cases_have_one_key_and_different_orders() -> None:
                 for point in case.config_keys():
                     if not any(axis == "memory_slowdown" for axis, _ in point[2]):
                         of = (case.axes.slowdowns[:1], len(case.axes.policies))
-                        assert first.setdefault((fingerprint(case.machine), point), of) == of, (name, str(case))
+                        assert first.setdefault((machine_fingerprint(case.machine), point), of) == of, (name, str(case))
 
 
-def _rows(cases: list[Case], curve: Curve) -> Iterator[dict]:
+def _rows(cases: list[SimulationCase], curve: CurveSpec) -> Iterator[dict]:
     """Returns what the cases would give if every metric were 1 (2 what it is divided by), at the requested sides."""
     sides = curve.where.get("side")
     for case in cases:
-        row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.values}
+        row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.value_by_parameter}
         if case.scenario in OPERATION_SCENARIOS:
             blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
             speeds = list(case.axes.slowdowns) if curve.metric not in OF_NO_SPEED else [None]
@@ -106,8 +106,8 @@ def test_readings_of_a_paper_are_parameters(
 
     def time(given: dict) -> float:
         machine = load_machine(on)
-        place = all_places(machine)[-1] if name == "stencil" else NO_PAIR
-        rows = Case(machine, name, place, tuple(given.items())).run()
+        place = all_places(machine)[-1] if name == "stencil" else ALL_CORES
+        rows = SimulationCase(machine, name, place, tuple(given.items())).run()
         return next(row["value"] for row in rows if row["metric"] == metric)
 
     assert time(usual) == time(usual | named) != time(usual | other)
@@ -145,7 +145,7 @@ def test_curves_are_what_they_are_called() -> None:
     ]
 
     def curve(**more) -> dict:
-        description = Curve(**({"profile": "p", "metric": "time", "where": {"state": "b"}} | more))
+        description = CurveSpec(**({"profile": "p", "metric": "time", "where": {"state": "b"}} | more))
         return points_of(description, {"p": rows}, {"p": 64})
 
     assert curve() == {64: 80, 128: 300}
@@ -158,7 +158,7 @@ def test_curves_are_what_they_are_called() -> None:
     assert curve(where={"state": ["a", "b"]}) == {64: 100, 128: 300}
     assert curve(versus={"size_bytes": 64}, how="ratio") == {64: 1, 128: 3.75}
     slowed = [row | {"memory_slowdown": {64: 1.0, 128: 2.5}[row["size_bytes"]]} for row in rows]
-    by_speed = Curve(profile="p", metric="time", where={"state": "b"}, by="memory_slowdown")
+    by_speed = CurveSpec(profile="p", metric="time", where={"state": "b"}, by="memory_slowdown")
     assert points_of(by_speed, {"p": slowed}, {}) == {1: 80, 2.5: 300}
     with pytest.raises(ValueError, match="say more in where"):
         curve(where={})
@@ -205,10 +205,10 @@ def test_a_claim_is_simulated_judged_and_reported(folder: Path) -> None:
     drawn = [s for s in claim.statements if s.shown]
     assert len(drawn) == html.count("<svg") == html.count('class="behind"') == 4, "all but what is not simulated"
     assert "<b>2 of 2 statements hold. 2 more are shown, but not counted. 1 is not judged.</b>" in html
-    before = (folder / JOURNAL).read_bytes()
+    before = (folder / JOURNAL_FILE).read_bytes()
     again = in_process("reproduce", CHEAP, "--quick", "--json", "-o", folder)
     assert json.loads(again.out)["papers"][0]["claims"][0]["id"] == CHEAP
-    assert (folder / JOURNAL).read_bytes() == before
+    assert (folder / JOURNAL_FILE).read_bytes() == before
     (folder / "report.html").unlink()
     assert in_process("report", folder).code == 0 and (folder / "report.html").exists()
     assert json.loads(in_process("report", folder, "--json").out)["papers"] == json.loads(again.out)["papers"]
@@ -235,7 +235,7 @@ def test_a_sketch_shows_the_curve_and_the_papers_number() -> None:
     """Are there a point for each number, a line for the paper's, and a place for numbers in an order of their own?"""
 
     def drawn(points: list, number: tuple | None = None, kind: str = "mb_per_s") -> str:
-        shown = ShownEvidence(by="stride", kind=kind, lines=[Line(name="ours", points=points)], records=[])
+        shown = ShownEvidence(by="stride", kind=kind, lines=[PlottedCurve(name="ours", points=points)], records=[])
         return draw_chart(
             JudgedStatement(says="", paper="", ours="", holds=True, is_number=False, number=number, shown=shown)
         )
@@ -254,8 +254,8 @@ def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
     """With base and huge pages swapped in the records: does the claim fail?"""
     from nearfield.profile import load
 
-    paper, (claim,) = choose_claims([CHEAP])[0]
-    evidence = Evidence.of({"fusion": load(folder / "fusion")})
+    paper, (claim,) = select_claims([CHEAP])[0]
+    evidence = Evidence.from_profiles({"fusion": load(folder / "fusion")})
     assert judge_claim(claim, evidence).verdict == "in part"
     other = {"private": "private-huge", "private-huge": "private"}
     rows = [{**row, "memory": other[row["memory"]]} for row in evidence.rows["fusion"]]
@@ -267,26 +267,26 @@ def test_records_that_say_otherwise_are_judged_otherwise(folder: Path) -> None:
 @pytest.mark.slow
 def test_what_was_simulated_before_a_stop_is_stored(tmp_path: Path) -> None:
     """After Ctrl-C in the middle: is nothing judged by half of its records, and does the next run go on from there?"""
-    wanted, simulated = choose_claims([CHEAP]), []
+    wanted, simulated = select_claims([CHEAP]), []
 
-    def stopped(cases: list[Case]) -> Iterator:
+    def stopped(cases: list[SimulationCase]) -> Iterator:
         yield from pool.run_sequentially(cases[:3])
         raise KeyboardInterrupt
 
-    def go_on(cases: list[Case]) -> Iterator:
+    def go_on(cases: list[SimulationCase]) -> Iterator:
         simulated.extend(cases)
         yield from pool.run_sequentially(cases)
 
-    settings = Settings(tmp_path / "out", quick=True)
+    settings = ReproductionSettings(tmp_path / "out", is_quick=True)
     found = reproduce(wanted, settings, stopped)
     assert not found.complete and found.papers[0].claims[0].verdict == "not simulated"
-    shown = page.render_page(found, settings.out)
+    shown = page.render_page(found, settings.out_folder)
     assert "Not all of it is simulated" in shown
     assert "No statement is judged; simulated to the end: 0 of 1 profile." in shown and "0 of 0" not in shown
-    with (tmp_path / "out" / JOURNAL).open("a") as file:
+    with (tmp_path / "out" / JOURNAL_FILE).open("a") as file:
         file.write('["cut')  # what a crash leaves
     reported: list[str | Progress] = []
-    assert reproduce(wanted, settings, go_on, reported.append, at_once=2).complete
+    assert reproduce(wanted, settings, go_on, reported.append, max_concurrent_cases=2).complete
     assert len(simulated) == 6 - 3
     assert reported[:2] == ["simulating 3 cases, 2 at a time, 3 more are there already", Progress("0 of 3 cases", 0.0)]
     assert str(reported[-1]).startswith("3 of 3 cases (")
@@ -298,19 +298,19 @@ def test_nothing_explains_what_was_not_judged(name: str) -> None:
     tell of numbers that nobody has seen?"""
     from nearfield.reproduce.session import _judge_papers
 
-    (paper,) = _judge_papers(choose_claims([name]), Evidence({}, {}), None, None)
+    (paper,) = _judge_papers(select_claims([name]), Evidence({}, {}), None, None)
     assert paper.missing and not paper.simulated and not paper.reading
     assert not [one for claim in paper.claims for one in (claim.note, *(s.why for s in claim.statements)) if one]
-    assert outcome.standing_text([paper]).startswith("no statement is judged; simulated to the end: 0 of ")
+    assert outcome.format_statement_counts([paper]).startswith("no statement is judged; simulated to the end: 0 of ")
 
 
 def test_a_cause_is_given_only_for_what_does_not_hold(folder: Path) -> None:
     """Is a statement's `why` there where it was judged and fails, and nowhere else?"""
     from nearfield.profile import load
 
-    _, (claim,) = choose_claims([CHEAP])[0]
+    _, (claim,) = select_claims([CHEAP])[0]
     first = claim.statement[0].model_copy(update={"why": "because"})
-    evidence = Evidence.of({"fusion": load(folder / "fusion")})
+    evidence = Evidence.from_profiles({"fusion": load(folder / "fusion")})
     other = first.model_copy(update={"judge": "falls"})
     assert [judge_statement(one, evidence).why for one in (first, other)] == ["", "because"]
     assert judge_statement(other, Evidence({}, {})).why == ""
@@ -359,8 +359,12 @@ def test_an_application_is_simulated_at_the_given_frequency_and_judged(tmp_path:
     paper = parse_toml(Paper, APPLICATION.encode(), tmp_path / "claims.toml")
     run = paper.profile["slow"]
     (slow,) = cases_of(run, quick=True)
-    assert (slow.values["operation"], slow.values["size_bytes"], slow.repetitions) == ("fft", 4096, 1)
-    assert [case.values["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
+    assert (slow.value_by_parameter["operation"], slow.value_by_parameter["size_bytes"], slow.repetitions) == (
+        "fft",
+        4096,
+        1,
+    )
+    assert [case.value_by_parameter["size_bytes"] for case in cases_of(run, quick=False)] == [4096, 8192, 384]
     (usual,) = cases_of(run.model_copy(update={"clock_ghz": None}), quick=True)
     assert usual.machine.prefetcher and not machine_of(run.model_copy(update={"without": ["prefetcher"]})).prefetcher
     assert RecordStore.key_of(usual) != RecordStore.key_of(slow), "another frequency is another simulation"
@@ -375,7 +379,7 @@ def test_an_application_is_simulated_at_the_given_frequency_and_judged(tmp_path:
     assert [case.axes.policies for case in each] == [("memory",), ("payload-l3",)]
     assert {case.axes.slowdowns for case in each} == {(1.0, 7.5)}
 
-    settings = Settings(tmp_path / "out", quick=True)
+    settings = ReproductionSettings(tmp_path / "out", is_quick=True)
     found = reproduce([(paper, paper.claim)], settings, pool.run_sequentially)
     assert [one.holds for one in found.papers[0].claims[0].statements] == [True, None]
     assert in_process("show", tmp_path / "out" / "slow").code == 0
@@ -389,9 +393,9 @@ def _value(rows: list[dict], metric: str) -> float:
 
 def test_mistakes_of_the_user_are_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no claim 'S9'"):
-        choose_claims(["S9"])
+        select_claims(["S9"])
     (tmp_path / "mine.txt").write_text("not a reproduction")
     with pytest.raises(NearfieldError, match="in the way"):
-        reproduce(choose_claims([CHEAP]), Settings(tmp_path), pool.runner_on_cores(1))
+        reproduce(select_claims([CHEAP]), ReproductionSettings(tmp_path), pool.make_runner_on_cores(1))
     done = in_process("reproduce", "S3", "--list")
     assert done.code == 0 and "S3.5" in done.out and "S0.1" not in done.out

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite import analyse, driver
-from nearfield.rewrite.applying import apply_patches, best_patches
+from nearfield.rewrite import analyze, driver
+from nearfield.rewrite.applying import apply_patches, select_best_patches
 from nearfield.rewrite.check.validate import NotEquivalent, Validator
 from nearfield.rewrite.model import legality
-from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.model.polyhedral import PolyhedralModel
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
@@ -30,7 +30,7 @@ LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 
 def test_listing_1_becomes_listings_2_and_3(arguments: list[str]) -> None:
     """Does the tool find, without help, what the paper made by hand, and overlap besides?"""
-    found = analyse(LISTING, arguments)
+    found = analyze(LISTING, arguments)
     made = {patch.transformation: patch for patch in found.patches}
     assert set(made) == {"warm-send", "late-receive", "reverse", "overlap"}
     assert not found.missed
@@ -56,7 +56,7 @@ def test_an_order_that_is_not_proved_gives_way_to_the_one_it_replaced(
         whole(self, *given)
 
     monkeypatch.setattr(Validator, "check_equivalence", check)
-    made = {patch.transformation: patch.rewritten for patch in analyse(LISTING, arguments).patches}
+    made = {patch.transformation: patch.rewritten for patch in analyze(LISTING, arguments).patches}
     assert made["reverse"].count("-- > 0") == 1
 
 
@@ -163,7 +163,7 @@ def test_each_kind_of_dependence_forbids(
     body, forbidden = KINDS[kind]
     assert not names(analyse_c(tmp_path, arguments, step(body))) & forbidden
 
-    def without(model: Model) -> isl.UnionMap:
+    def without(model: PolyhedralModel) -> isl.UnionMap:
         pairs = isl.UnionMap("{ }")
         for other, first, second in (
             ("RAW", model.writes, model.reads), ("WAR", model.reads, model.writes), ("WAW", model.writes, model.writes),
@@ -172,7 +172,7 @@ def test_each_kind_of_dependence_forbids(
                 pairs = pairs.union(first.apply_range(second.reverse()))
         return model.select_in_original_order(pairs.intersect_domain(model.instances).intersect_range(model.instances))
 
-    monkeypatch.setattr(Model, "dependences", property(without))
+    monkeypatch.setattr(PolyhedralModel, "dependences", property(without))
     assert names(analyse_c(tmp_path, arguments, step(body))) & forbidden
 
 
@@ -226,7 +226,7 @@ def test_damaged_text_is_not_proved(
         return made
 
     monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
-    found = analyse(LISTING, arguments, only=frozenset({"warm-send"}))
+    found = analyze(LISTING, arguments, transformation_names=frozenset({"warm-send"}))
     assert not found.patches
     assert "could not be proved" in found.missed[0].reason
 
@@ -249,7 +249,7 @@ def test_a_damaged_begin_is_not_proved(
         return made
 
     monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
-    found = analyse(LISTING, arguments, only=frozenset({"overlap"}))
+    found = analyze(LISTING, arguments, transformation_names=frozenset({"overlap"}))
     assert not found.patches
     assert "could not be proved" in found.missed[0].reason
 
@@ -276,10 +276,10 @@ def test_hostile_files_are_refused_and_left_unchanged(tmp_path: Path, arguments:
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(UsageError, match=said):
-            analyse(path, arguments)
+            analyze(path, arguments)
         assert path.read_bytes() == content
     with pytest.raises(UsageError, match="cannot be read"):
-        analyse(tmp_path, arguments)
+        analyze(tmp_path, arguments)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_templates_and_classes_do_not_crash(tmp_path: Path, arguments: list[str]
         f"void f(int n) {{ std::vector<double> a(n), b(n); for (int t = 0; t < 3; ++t) {{ {call} {loop} }} }}\n"
         f"void g() {{ double a[9], b[9]; {call} {loop.replace('int i = 1', 'auto i = 1u').replace('n;', '9;')} }}\n"
     )
-    found = analyse(path, arguments)
+    found = analyze(path, arguments)
     assert names(found) >= {"warm-send", "overlap"}
     other = next(one for one in found.patches if one.function == "g" and one.transformation == "warm-send")
     assert "for (unsigned int i = 1; i < 2; ++i)" in other.rewritten  # an int would be another type
@@ -366,11 +366,11 @@ def test_patches_of_several_places_are_applied_together(tmp_path: Path, argument
     one = step(EXCHANGE + SWEEP + "b[i * m + j] = a[i * m + j];")
     text = one + one.removeprefix(HEAD).replace("step", "other")
     found = analyse_c(tmp_path, arguments, text)
-    chosen = best_patches(found.patches)
+    chosen = select_best_patches(found.patches)
     assert [patch.function for patch in chosen] == ["step", "other"]
     whole = apply_patches(chosen)
     assert whole.count("} else {") == 2
-    assert not analyse_c(tmp_path, arguments, whole, only=frozenset({"cut"})).patches
+    assert not analyse_c(tmp_path, arguments, whole, transformation_names=frozenset({"cut"})).patches
 
 
 def test_wrong_options_are_errors(tmp_path: Path) -> None:
@@ -394,7 +394,7 @@ def test_notes_are_sarif(tmp_path: Path) -> None:
 
 def test_the_second_proof_stands_alone(tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Does the proof on the text refuse an illegal order that the first proof lets pass?"""
-    monkeypatch.setattr(Model, "reachable_from", lambda self, start, along: isl.UnionSet("{ }"))
+    monkeypatch.setattr(PolyhedralModel, "reachable_from", lambda self, start, along: isl.UnionSet("{ }"))
     monkeypatch.setattr(legality, "find_violations", lambda model, order: iter(()))
     found = analyse_c(tmp_path, arguments, step(KINDS["RAW"][0]))
     assert not found.patches

@@ -67,7 +67,7 @@ INLINED = {
 
 @pytest.mark.parametrize("name", INLINED)
 def test_a_body_stands_in_place_of_the_call(name: str, tmp_path: Path, arguments: list[str]) -> None:
-    found = analyse_c(tmp_path, arguments, INLINED[name], only=frozenset({"overlap"}))
+    found = analyse_c(tmp_path, arguments, INLINED[name], transformation_names=frozenset({"overlap"}))
     assert len(found.patches) == 1, found.missed
     assert "update(" not in found.patches[0].rewritten.partition("void step")[2]
 
@@ -76,7 +76,7 @@ def test_names_with_c_linkage_mean_the_same_in_a_body(tmp_path: Path, arguments:
     """Is a body inlined in C++ if it names what a header of C declares, as MPI's handles may be?"""
     text = program(BODY.replace("c *", "c * weight *"), before='extern "C" { extern double weight; }')
     text = text.replace("*restrict", "*__restrict")
-    found = analyse_c(tmp_path, arguments, text, "program.cpp", only=frozenset({"overlap"}))
+    found = analyse_c(tmp_path, arguments, text, "program.cpp", transformation_names=frozenset({"overlap"}))
     assert len(found.patches) == 1, found.missed
 
 
@@ -160,7 +160,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_inlined_is_refused_with_the_reason(name: str, tmp_path: Path, arguments: list[str]) -> None:
     text, reason = REFUSED[name]
-    found = analyse_c(tmp_path, arguments, text, only=frozenset({"overlap"}))
+    found = analyse_c(tmp_path, arguments, text, transformation_names=frozenset({"overlap"}))
     assert not found.patches
     line = text[: text.index("update(", text.index("void step"))].count("\n") + 1
     assert any(reason in one.reason for one in found.missed if one.line == line), found.missed
@@ -176,14 +176,14 @@ def test_what_is_received_may_be_an_argument(tmp_path: Path, arguments: list[str
 def test_a_function_of_another_file_is_not_inlined(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "update.h").write_text(f"static void update({PARAMETERS}) {{\n  {BODY}\n}}\n")
     text = program().replace("<stdio.h>", '"update.h"').replace("update(const", "another(const")
-    found = analyse_c(tmp_path, arguments, text, only=frozenset({"overlap"}))
+    found = analyse_c(tmp_path, arguments, text, transformation_names=frozenset({"overlap"}))
     assert any("the function is defined in another file" in one.reason for one in found.missed), found.missed
 
 
 def test_a_reason_behind_an_inlined_body_has_the_lines_of_the_file(tmp_path: Path, arguments: list[str]) -> None:
     """Does a body in which each iteration needs the one before say so, at its own line?"""
     text = program(BODY.replace("y[i", "y[(i - 1)").replace("x[(i + 1)", "y[i"), "update(a, a, n, m, 0.25);")
-    found = analyse_c(tmp_path, arguments, text, only=frozenset({"warm-send"}))
+    found = analyse_c(tmp_path, arguments, text, transformation_names=frozenset({"warm-send"}))
     assert not found.patches
     reason = next(one.reason for one in found.missed if "with the body of update in place of the call" in one.reason)
     assert "line 6" in reason or "line 5" in reason, reason
@@ -216,6 +216,6 @@ def test_a_damaged_body_is_not_proved(
         return made
 
     monkeypatch.setattr(callees.Inliner, "inline_calls", damaged)
-    found = analyse_c(tmp_path, arguments, program(), only=frozenset({"overlap"}))
+    found = analyse_c(tmp_path, arguments, program(), transformation_names=frozenset({"overlap"}))
     assert not found.patches
     assert any("update cannot be inlined" in one.reason for one in found.missed), found.missed

@@ -8,10 +8,10 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from nearfield.cli.verbs import app
-from nearfield.rewrite.commit_message import SUBJECTS, WIDTH, commit_message
-from nearfield.rewrite.model.schedules import NAMES as SCHEDULES
+from nearfield.rewrite.commit_message import LINE_WIDTH, SUBJECT_BY_TRANSFORMATION, commit_message
+from nearfield.rewrite.model.schedules import TRANSFORMATION_NAMES as SCHEDULES
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.placement import NAMES as PLACEMENTS
+from nearfield.rewrite.placement import PLACEMENT_NAMES as PLACEMENTS
 
 LISTING = Path(__file__).parents[1] / "programs" / "listing1.c"
 PATCH = Patch(
@@ -20,20 +20,20 @@ PATCH = Patch(
 
 
 def test_every_transformation_has_a_subject() -> None:
-    assert set(SUBJECTS) == {*SCHEDULES, *PLACEMENTS}
+    assert set(SUBJECT_BY_TRANSFORMATION) == {*SCHEDULES, *PLACEMENTS}
 
 
 def test_the_message_has_a_short_subject_and_says_what_is_assumed() -> None:
     subject, blank, *rest = commit_message([PATCH]).splitlines()
     assert subject == "Compute in step while messages travel" and not blank
-    assert all(len(line) <= WIDTH for line in rest)
+    assert all(len(line) <= LINE_WIDTH for line in rest)
     text = " ".join(rest)
     assert "stencil.c, lines 1 to 2 (step), overlap: computes while messages travel" in text
     assert "- n >= 3" in rest and "- no call of MPI fails" in text
 
 
 def test_the_file_is_named_where_the_function_is_too_long() -> None:
-    subject = commit_message([replace(PATCH, function="f" * WIDTH)]).splitlines()[0]
+    subject = commit_message([replace(PATCH, function="f" * LINE_WIDTH)]).splitlines()[0]
     assert subject == "Compute in stencil.c while messages travel"
 
 
@@ -44,14 +44,14 @@ def test_what_was_not_run_is_not_claimed() -> None:
 
 def test_the_measured_gain_has_an_interval_and_verifies_nothing() -> None:
     gain = "a gain: in total 1.20x as fast, 1.10x to 1.30x"
-    text = commit_message([replace(PATCH, checks=[gain], measured=[gain])])
+    text = commit_message([replace(PATCH, checks=[gain], measured_checks=[gain])])
     assert f"Measured: {gain}." in text and "none, this is not verified" in text
     text = commit_message([replace(PATCH, checks=["verified: the same bits"])])
     assert "Runs of both versions: verified: the same bits." in text and "Measured: nothing." in text
 
 
 def test_several_places_have_one_message() -> None:
-    text = commit_message([PATCH, replace(PATCH, lines=(9, 12), assumptions=["m >= 3"])])
+    text = commit_message([PATCH, replace(PATCH, changed_lines=(9, 12), assumptions=["m >= 3"])])
     assert text.startswith("Move messages at 2 places of stencil.c\n")
     assert "lines 9 to 12" in text and "- m >= 3" in text and text.count("- n >= 3") == 1
 

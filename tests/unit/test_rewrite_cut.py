@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
 from nearfield.cli.verbs import app
-from nearfield.rewrite import Analysis, analyse, driver
-from nearfield.rewrite.frontend.callee_lookup import Others
-from nearfield.rewrite.model.chunk_sizes import ChunkSizes, chunk_sizes_by_caches
+from nearfield.rewrite import Analysis, analyze, driver
+from nearfield.rewrite.frontend.callee_lookup import OtherFiles
+from nearfield.rewrite.model.chunk_sizes import ChunkSizes, chunk_sizes_from_caches
 from nearfield.rewrite.ranking import MessageCosts
 
 ROWS = Path(__file__).parents[1] / "programs" / "rewrite_rows.c"
@@ -28,12 +28,14 @@ def step(body: str) -> str:
 
 
 def analysed(
-    tmp_path: Path, arguments: list[str], text: str, alike: tuple[str, ...] = ("m",), others: Others = ()
+    tmp_path: Path, arguments: list[str], text: str, alike: tuple[str, ...] = ("m",), others: OtherFiles = ()
 ) -> Analysis:
     path = tmp_path / "program.c"
     path.write_text(text)
     only = frozenset({"cut", "strip-mine"})
-    return analyse(path, arguments, only=only, pieces=PIECES, assume_uniform=alike, others=others)
+    return analyze(
+        path, arguments, transformation_names=only, chunk_sizes=PIECES, assume_uniform=alike, other_files=others
+    )
 
 
 def test_a_message_goes_with_what_makes_and_what_uses_it(tmp_path: Path, arguments: list[str]) -> None:
@@ -174,13 +176,15 @@ def test_pieces_are_those_of_a_machines_caches(arguments: list[str]) -> None:
     caches = made.machine.data_caches
     min_sharers = min(one.shared_by for one in caches)
     own = max(one.size_bytes for one in caches if one.shared_by == min_sharers)
-    assert chunk_sizes_by_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
-    known = MessageCosts(made).expected_gain_of_chunking(32 << 20, 64 << 10).gain
-    assert known and known.ratio.value == pytest.approx(2) and known.before.value == pytest.approx(2e6)
+    assert chunk_sizes_from_caches(made) == ChunkSizes(own // 4, caches[-1].size_bytes)
+    known = MessageCosts(made).expected_gain_of_chunking(32 << 20, 64 << 10).message_times
+    assert known and known.speedup.value == pytest.approx(2) and known.time_before.value == pytest.approx(2e6)
     assert "no stable records of cut" in str(MessageCosts(made).expected_gain_of_chunking(8 << 20, 64 << 10)), (
         "8 times as short"
     )
-    assert MessageCosts(made).expected_gain_of_chunking(32 << 20, 1 << 10).gain is None, "pieces of another length"
+    assert MessageCosts(made).expected_gain_of_chunking(32 << 20, 1 << 10).message_times is None, (
+        "pieces of another length"
+    )
 
 
 def test_cutting_needs_to_know_the_length_of_pieces(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from random_programs import ARRAYS, random_program
 
 from nearfield.cli.rewrite_checks import Checks
-from nearfield.rewrite import Analysis, analyse
+from nearfield.rewrite import Analysis, analyze
 from nearfield.rewrite.frontend.compile_commands import listed_source_files
 
 HEAD = "#include <mpi.h>\n#include <stdio.h>\n"
@@ -32,7 +32,7 @@ def read(tmp_path: Path, arguments: list[str]):  # type: ignore[no-untyped-def]
         path.write_text(f"{HEAD}{before}void step({PARAMETERS}) {{\n{body}\n}}\n")
         (tmp_path / "other.c").write_text(f"{HEAD}{others}")
         sources = [(tmp_path / "other.c", arguments)] if others else []
-        return analyse(path, arguments, others=sources, **more)  # type: ignore[arg-type]
+        return analyze(path, arguments, other_files=sources, **more)  # type: ignore[arg-type]
 
     return analysed
 
@@ -145,7 +145,7 @@ def test_orders_that_must_stay_do(name: str, arguments: list[str]) -> None:
     """Does each function of this file, in which no other order is right, keep its own, for some reason?"""
     path = Path(__file__).parents[1] / "programs" / name
     functions = set(re.findall(r"^void (\w+)\(.*\{$", path.read_text(), re.MULTILINE))
-    found = analyse(path, arguments, assume_noalias=["rows"])
+    found = analyze(path, arguments, assume_noalias=["rows"])
     assert not found.patches, {patch.function for patch in found.patches}
     assert len(functions) > 4
     assert functions == {one.function for one in found.missed}
@@ -188,7 +188,7 @@ def test_numbers_without_sign_stay_what_they_are(tmp_path: Path, arguments: list
         text = random_program(seed).text.replace("for (int", f"for ({unsigned}")
         text = text.replace("int nx, int", f"{unsigned} nx, {unsigned}").replace("int nz", f"{unsigned} nz")
         path.write_text("#include <stddef.h>\n" + text)
-        found = analyse(path, arguments, assume_noalias=ARRAYS)
+        found = analyze(path, arguments, assume_noalias=ARRAYS)
         assert bool(names(found) - {"persistent"}) == expected, reasons(found)
         if unsigned == "unsigned":
             assert "has no sign and may wrap around" in reasons(found)

@@ -48,14 +48,14 @@ def test_a_constant_number_is_one_variable(tmp_path: Path, arguments: list[str])
     """Is a local constant, whose name is also its only one, no reason to refuse?"""
     body = f"const int n = 16;\nMPI_Request r[2];\n{BEGIN}{WAIT}{FREE}{USE}"
     text = f"{HEAD}void step({PARAMETERS.replace('int n, ', '')}) {{\n{body}}}\n"
-    assert analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"})).patches
+    assert analyse_c(tmp_path, arguments, text, transformation_names=frozenset({"late-wait"})).patches
 
 
 def read(tmp_path: Path, arguments: list[str], after: str, wait: str = WAIT, before: str = "") -> list[str]:
     body = f"MPI_Request r[2];\nMPI_Status s[2];\n{BEGIN}{wait}{after}"
     text = f"{HEAD}#include <string.h>\n{before}void unknown(void);\nvoid step({PARAMETERS}) {{\n{body}}}\n"
-    found = analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"}))
-    assert all(patch.expected.gain is None for patch in found.patches)
+    found = analyse_c(tmp_path, arguments, text, transformation_names=frozenset({"late-wait"}))
+    assert all(patch.expected_gain.message_times is None for patch in found.patches)
     return [patch.rewritten for patch in found.patches]
 
 
@@ -83,7 +83,10 @@ def test_no_wait_moves_for_some_sizes_only(tmp_path: Path, arguments: list[str])
         f"MPI_Request r[2];\n{BEGIN.replace('n, MPI_DOUBLE', '1, MPI_DOUBLE')}MPI_Waitall(1, r, MPI_STATUSES_IGNORE);\n"
     )
     text = f"{HEAD}void step({PARAMETERS}) {{\n{body}{after}}}\n"
-    texts = [one.rewritten for one in analyse_c(tmp_path, arguments, text, only=frozenset({"late-wait"})).patches]
+    texts = [
+        one.rewritten
+        for one in analyse_c(tmp_path, arguments, text, transformation_names=frozenset({"late-wait"})).patches
+    ]
     assert texts and not any("else" in text for text in texts)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rewrite_step import EXCHANGE, PLAIN, SWEEP, read
 
-from nearfield.rewrite import analyse
+from nearfield.rewrite import analyze
 
 
 @pytest.mark.parametrize("source", ["MPI_ANY_SOURCE", "down"])
@@ -104,5 +104,5 @@ def test_a_function_of_several_files_is_unknown(count: int, tmp_path: Path, argu
         "void step(double *restrict u, double *restrict v, double *restrict w, int n, int up, int down) {\n"
         f"{EXCHANGE}for (int i = 1; i <= n; i++) v[i] = w[i] + get(i);\n}}\n"
     )
-    found = analyse(path, arguments, others=[(other, arguments) for other in others])
+    found = analyze(path, arguments, other_files=[(other, arguments) for other in others])
     assert bool(found.patches) == (count == 1), found.missed

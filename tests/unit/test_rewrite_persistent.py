@@ -25,7 +25,7 @@ def analyse_body(
     only: frozenset[str] | None = frozenset({"persistent"}),
 ) -> Analysis:  # fmt: skip
     text = f"{HEAD}#include <stdlib.h>\nvoid unknown(void);\n{before}\nvoid step({PARAMETERS}) {{\n{body}\n}}\n"
-    return analyse_c(tmp_path, arguments, text, f"program{suffix}", only=only)
+    return analyse_c(tmp_path, arguments, text, f"program{suffix}", transformation_names=only)
 
 
 def new_text(found: Analysis) -> str:
@@ -49,7 +49,10 @@ def test_requests_are_created_once_and_freed_behind_the_loop(tmp_path: Path, arg
 
 def test_the_gain_is_not_made_up(tmp_path: Path, arguments: list[str]) -> None:
     (patch,) = analyse_body(tmp_path, arguments, PLAIN).patches
-    assert patch.expected.gain is None and "no scenario of a profile measures" in patch.expected.unknown
+    assert (
+        patch.expected_gain.message_times is None
+        and "no scenario of a profile measures" in patch.expected_gain.unknown_reason
+    )
     assert not patch.assumptions
 
 

@@ -15,8 +15,8 @@ from nearfield import mpi
 from nearfield.base.estimates import Estimate
 from nearfield.cli.verbs import app
 from nearfield.profile import save
-from nearfield.rewrite import analyse
-from nearfield.rewrite.check.build import include_folders
+from nearfield.rewrite import analyze
+from nearfield.rewrite.check.build import mpi_include_folders
 from nearfield.rewrite.gain import ExpectedGain, MessageTimes
 from nearfield.rewrite.patch import Patch
 from nearfield.rewrite.ranking import MessageCosts, rank_patches
@@ -35,16 +35,16 @@ def records(size: int, **place: str) -> list[dict[str, Any]]:
 
 
 def ratio(costs: MessageCosts, transformation: str, size: int) -> float | None:
-    gain = costs.expected_gain_of(transformation, size).gain
-    return gain.ratio.value if gain else None
+    gain = costs.expected_gain_of(transformation, size).message_times
+    return gain.speedup.value if gain else None
 
 
 def test_a_profile_ranks_by_expected_gain() -> None:
     """Is the variant first that gains most by the records at the message's size, with a gain worked out by hand?"""
-    arguments = [f"-I{folder}" for folder in include_folders(mpi.choose(None))]
-    found = analyse(LISTING, arguments, costs=MessageCosts(profile(records(KIB))))
-    gains = {one.transformation: one.expected.gain for one in found.patches}
-    values = {name: gain.ratio.value for name, gain in gains.items() if gain}
+    arguments = [f"-I{folder}" for folder in mpi_include_folders(mpi.choose_mpi(None))]
+    found = analyze(LISTING, arguments, costs=MessageCosts(profile(records(KIB))))
+    gains = {one.transformation: one.expected_gain.message_times for one in found.patches}
+    values = {name: gain.speedup.value for name, gain in gains.items() if gain}
     assert values == pytest.approx({"reverse": 1500 / 1000, "late-receive": 1500 / 1100, "warm-send": 1500 / 1400})
     assert gains["overlap"] is None
     order = [one.transformation for one in found.patches if one.transformation in values]
@@ -58,7 +58,7 @@ def test_no_gain_is_made_up_of_records_at_other_sizes(missing: int) -> None:
     rows[missing] = {**rows[missing], "size_bytes": 32 * KIB}
     expected = MessageCosts(profile([*rows, *records(64 * KIB)])).expected_gain_of("reverse", KIB)
     scenario = "pingpong" if missing < 2 else "pollution"
-    assert expected.gain is None
+    assert expected.message_times is None
     assert str(expected) == f"no gain known: the profile has no stable records of {scenario} near 1 KiB"
 
 
@@ -76,14 +76,14 @@ def test_all_times_of_a_gain_are_of_one_distance() -> None:
     """If reading was measured at one distance only, and messages at another: is no gain named?"""
     rows = records(KIB)[2:] + records(KIB, **FAR)[:2]
     expected = MessageCosts(profile(rows)).expected_gain_of("warm-send", KIB)
-    assert expected.gain is None and "pollution" in expected.unknown
+    assert expected.message_times is None and "pollution" in expected.unknown_reason
 
 
 def patch(transformation: str, lines: int, gain: tuple[float, float] | None = None) -> Patch:
     """A patch that makes `lines` lines out of one; its time has this interval, and the original takes 10 ns."""
     before, after = "a;\n", "".join(f"b{line};\n" for line in range(lines))
     known = MessageTimes(Estimate(10, 10, 10), Estimate(sum(gain) / 2, *gain)) if gain else None
-    return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected=ExpectedGain(known))
+    return Patch(Path("x.c"), before, after, "f", transformation, "", (1, 1), expected_gain=ExpectedGain(known))
 
 
 def order(*patches: Patch) -> list[str]:

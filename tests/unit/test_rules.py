@@ -11,7 +11,7 @@ from tuning import rules_for, write
 
 from nearfield import mpi
 from nearfield.apply.formats import FORMATS
-from nearfield.apply.plan import application
+from nearfield.apply.plan import apply_rules
 from nearfield.base.errors import NearfieldError
 from nearfield.cli.verbs.export import export_text
 from nearfield.cli.verbs.tune import print_rules
@@ -57,7 +57,7 @@ def test_an_old_file_is_read_and_written_as_a_new_one(tmp_path: Path) -> None:
     assert rule.parameters == {
         "eager_limit": 8704, "shared_heap": "on", "stream": "never", "cooperative_copy": "never"
     }  # fmt: skip
-    assert rules.knobs().environment(rule.parameters)["NEARFIELD_HEAP"] == "on=1,stream=never,help=never"
+    assert rules.find_knob_file().environment(rule.parameters)["NEARFIELD_HEAP"] == "on=1,stream=never,help=never"
     assert [point.baseline_ns for point in rule.point] == [float(ns) for ns in re.findall(r"stock_ns = (.*)", text)]
     save_rules(rules, file)
     new = file.read_text()
@@ -142,14 +142,14 @@ def test_rules_of_another_mpi_or_machine_do_not_fit(file: Path) -> None:
 def test_what_the_user_has_set_stays(file: Path) -> None:
     """Are the user's own variables kept, and is that reported?"""
     name = "OMPI_MCA_btl_sm_eager_limit"
-    made = application(load_rules(file), inherited={name: "1234"})
+    made = apply_rules(load_rules(file), inherited_environment={name: "1234"})
     assert name not in made.environment
     assert any("1234 stays" in note for note in made.notes)
     assert made.environment["OMPI_MCA_smsc"] == "^cma,xpmem,knem"
 
 
 def test_rules_without_parameters_set_nothing(tmp_path: Path) -> None:
-    made = application(rules_for(INST, "ob1 / sm", {}), inherited={})
+    made = apply_rules(rules_for(INST, "ob1 / sm", {}), inherited_environment={})
     assert made.environment == {} and "the defaults of this MPI are best here" in made.warnings[0]
 
 
@@ -178,7 +178,7 @@ def test_one_set_for_all_has_the_highest_gain_and_slows_nobody(
     near_there: float | None, far_there: float | None, chosen: int | None
 ) -> None:
     """Does the product of gains decide, is what slows a distance out, and without numbers the farthest taken?"""
-    assert two_rules(near_there, far_there).best_for_all().parameters.get("eager_limit") == chosen
+    assert two_rules(near_there, far_there).best_rule_for_all_pairs().parameters.get("eager_limit") == chosen
 
 
 EVIL = [
@@ -201,7 +201,7 @@ def test_nothing_that_a_file_says_of_itself_is_run(tmp_path: Path, name: str, te
     made.machine.cpu_model = said
     file = write(tmp_path, made)
     code = export_text(load_rules(file), "", name, file)
-    wanted = application(load_rules(file), inherited={}).environment
+    wanted = apply_rules(load_rules(file), inherited_environment={}).environment
     if name == "conf":
         lines = [line for line in code.splitlines() if not line.startswith("#")]
         assert lines == [f"{variable.removeprefix('OMPI_MCA_')} = {value}" for variable, value in wanted.items()]
@@ -232,7 +232,7 @@ ModulesHelp
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_says_all_that_is_set(file: Path, name: str) -> None:
     """Does each exported file hold each value, and comments only where its language has comments?"""
-    environment = application(load_rules(file), inherited={}).environment
+    environment = apply_rules(load_rules(file), inherited_environment={}).environment
     text = FORMATS[name].write("openmpi", "5.0.11", ["a comment"], environment)
     assert text is not None and "# a comment" in text
     for variable, value in environment.items():

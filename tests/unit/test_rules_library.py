@@ -18,7 +18,14 @@ from tuning import in_process, rules_for, write
 
 from nearfield import mpi
 from nearfield.apply import distance_check, plan, rules_library
-from nearfield.apply.rules_library import choose_rules, fit_of, library_name, library_problems, notes_on, this_machine
+from nearfield.apply.rules_library import (
+    check_fit,
+    choose_library_rules,
+    describe_this_machine,
+    library_file_name,
+    library_problems,
+    notes_for_readers,
+)
 from nearfield.base.errors import ProfileError
 from nearfield.mpi import Installation
 from nearfield.rules.schema import LatencyTable, Rules, UndecidedTable, load_rules, save_rules
@@ -49,9 +56,9 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.delenv("NEARFIELD_RULES", raising=False)
-    monkeypatch.setattr(rules_library, "FOLDER", folder)
-    monkeypatch.setattr(mpi, "discover", lambda: [OPENMPI])
-    monkeypatch.setattr(mpi, "choose", lambda name=None: OPENMPI)
+    monkeypatch.setattr(rules_library, "LIBRARY_FOLDER", folder)
+    monkeypatch.setattr(mpi, "find_usable_mpis", lambda: [OPENMPI])
+    monkeypatch.setattr(mpi, "choose_mpi", lambda name=None: OPENMPI)
     return folder
 
 
@@ -60,14 +67,15 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_every_file_of_the_library_is_right() -> None:
     """Was each measured on a quiet machine, in enough launches, and has it the name that the check gives?"""
-    assert {path.name: rules_library.problems_of(path, library=True)[1] for path in rules_library.library_files()} == {
-        path.name: [] for path in rules_library.library_files()
-    }
-    assert (rules_library.FOLDER / "README.md").is_file()
+    assert {
+        path.name: rules_library.check_rules_file(path, is_in_library=True)[1]
+        for path in rules_library.list_library_files()
+    } == {path.name: [] for path in rules_library.list_library_files()}
+    assert (rules_library.LIBRARY_FOLDER / "README.md").is_file()
 
 
 def test_a_real_file_is_accepted() -> None:
-    assert library_problems(good(), library_name(good())) == []
+    assert library_problems(good(), library_file_name(good())) == []
 
 
 Edit = Callable[[Rules], Any]
@@ -105,7 +113,7 @@ def test_what_is_not_shown_by_measurements_is_refused(words: str) -> None:
     """With one thing wrong with a good file: is that said, and nothing else?"""
     rules = good()
     REFUSED[words](rules)
-    name = "mine.toml" if words.startswith("its name") else library_name(rules)
+    name = "mine.toml" if words.startswith("its name") else library_file_name(rules)
     (problem,) = library_problems(rules, name)
     assert words in problem
 
@@ -113,14 +121,14 @@ def test_what_is_not_shown_by_measurements_is_refused(words: str) -> None:
 def test_a_share_that_is_not_stated_is_refused() -> None:
     """Is a file of an older version, which does not say how busy the machine was, not taken for one of a quiet one?"""
     rules = load_rules(DATA)
-    assert any("does not say which share" in one for one in library_problems(rules, library_name(rules)))
+    assert any("does not say which share" in one for one in library_problems(rules, library_file_name(rules)))
 
 
 def test_a_processor_without_a_model_is_noted() -> None:
     rules = good()
-    assert "names no model" in notes_on(rules)[0]
+    assert "names no model" in notes_for_readers(rules)[0]
     rules.machine.cpu_model = "AMD EPYC 9754 128-Core Processor"
-    assert notes_on(rules) == [] and "amd-epyc-9754" in library_name(rules)
+    assert notes_for_readers(rules) == [] and "amd-epyc-9754" in library_file_name(rules)
 
 
 # ---- whether rules fit
@@ -136,17 +144,17 @@ def test_a_processor_without_a_model_is_noted() -> None:
 )
 def test_what_differs_is_named(key: str, value: Any, words: str) -> None:
     rules = ours()
-    assert fit_of(rules, this_machine(), [OPENMPI]) == rules_library.Fit(("openmpi-5.0.11",), ())
+    assert check_fit(rules, describe_this_machine(), [OPENMPI]) == rules_library.RulesFit(("openmpi-5.0.11",), ())
     setattr(rules.machine, key, value)
-    (difference,) = fit_of(rules, this_machine(), [OPENMPI]).differences
+    (difference,) = check_fit(rules, describe_this_machine(), [OPENMPI]).differences
     assert words in difference
 
 
 def test_the_mpi_must_be_there() -> None:
     """Do rules fit each MPI of the same family, major and minor version, and no other?"""
     other = [Installation(f"x-{v}", "openmpi", v, Path("/"), Path("/"), Path("/"), "") for v in ("5.0.3", "5.1.0")]
-    assert fit_of(ours(), this_machine(), [*other, OPENMPI]).mpis == ("x-5.0.3", "openmpi-5.0.11")
-    assert fit_of(ours(), this_machine(), other[1:]).differences == ("no openmpi 5.0 is here",)
+    assert check_fit(ours(), describe_this_machine(), [*other, OPENMPI]).matching_mpis == ("x-5.0.3", "openmpi-5.0.11")
+    assert check_fit(ours(), describe_this_machine(), other[1:]).differences == ("no openmpi 5.0 is here",)
 
 
 @pytest.mark.parametrize("now_ns, words", [(61.0, ""), (250.0, "is the baseline"), (0.0, "cannot be measured now")])
@@ -156,8 +164,13 @@ def test_the_latency_is_measured_as_run_does(now_ns: float, words: str, monkeypa
     monkeypatch.setattr(distance_check._native, "flag_ns", lambda one, other: now_ns)
     rules = ours(eager_limit=16896)
     rules.rule[0].c2c_latency_ns = 60.0
-    fit = fit_of(rules, this_machine(), [OPENMPI])
-    assert not fit.differences and words in fit.now and fit.now in fit.text and bool(words) == bool(fit.now)
+    fit = check_fit(rules, describe_this_machine(), [OPENMPI])
+    assert (
+        not fit.differences
+        and words in fit.current_obstacle
+        and fit.current_obstacle in fit.verdict_text
+        and bool(words) == bool(fit.current_obstacle)
+    )
 
 
 def test_of_several_files_the_nearest_version_is_chosen(library: Path) -> None:
@@ -166,13 +179,13 @@ def test_of_several_files_the_nearest_version_is_chosen(library: Path) -> None:
         rules = ours()
         rules.mpi.version = version
         save_rules(rules, library / f"{version}.toml")
-    assert choose_rules(OPENMPI, this_machine())[0].name == "5.0.11.toml"
+    assert choose_library_rules(OPENMPI, describe_this_machine())[0].name == "5.0.11.toml"
     for gone, next_one in (("5.0.11", "5.0.12"), ("5.0.12", "5.0.10")):
         (library / f"{gone}.toml").unlink()
-        assert choose_rules(OPENMPI, this_machine())[0].name == f"{next_one}.toml"
-    machine = this_machine().model_copy(update={"cpu_model": "Another"})
+        assert choose_library_rules(OPENMPI, describe_this_machine())[0].name == f"{next_one}.toml"
+    machine = describe_this_machine().model_copy(update={"cpu_model": "Another"})
     with pytest.raises(ProfileError, match=r"5\.0\.10\.toml: processor .*, here Another"):
-        choose_rules(OPENMPI, machine)
+        choose_library_rules(OPENMPI, machine)
 
 
 # ---- fetching
@@ -288,14 +301,14 @@ def test_rules_of_another_machine_need_force(library: Path) -> None:
 def test_the_check_of_a_library(library: Path, tmp_path: Path) -> None:
     """Are all files of a folder checked, each with all that is wrong, and does one wrong file decide the exit code?"""
     rules = good()
-    save_rules(rules, library / library_name(rules))
+    save_rules(rules, library / library_file_name(rules))
     assert in_process("rules", "check", "--library", library).code == 0
     rules.busy_share, rules.rule[0].launches = 0.4, 2
     save_rules(rules, library / "a.toml")
     done = in_process("rules", "check", "--library", library, "--json")
     assert done.code == 4
     problems = {Path(one["file"]).name: one["problems"] for one in json.loads(done.out)}
-    assert problems[library_name(rules)] == [] and len(problems["a.toml"]) == 3
+    assert problems[library_file_name(rules)] == [] and len(problems["a.toml"]) == 3
     assert in_process("rules", "check", library).code == 0, "a busy machine matters to the library only"
     assert in_process("rules", "check", tmp_path / "none").code == 4
     empty = tmp_path / "empty"

@@ -8,7 +8,7 @@ from nearfield.reproduce.curves import points_of
 from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement, verdict_of_claim
 from nearfield.reproduce.papers import load_paper, paper_files
 from nearfield.reproduce.quotes import fill_in_quotes, quote_names_in
-from nearfield.reproduce.schema import Curve, Quote
+from nearfield.reproduce.schema import CurveSpec, QuotedNumber
 from nearfield.reproduce.score import score_claim, score_papers, score_text
 
 PAPERS = [load_paper(name) for name in paper_files()]
@@ -50,7 +50,7 @@ def test_a_ratio_to_the_rest_is_not_a_share() -> None:
     """Is communication against computation what figures 8 and 9 of S4 show: 3 to 1 where its share is 75 %? Is a metric
     that is added in a number of its own?"""
     rows = [{"metric": name, "value": value, "nodes": 8} for name, value in (("time", 40.0), ("mpi_time", 30.0))]
-    share = Curve(profile="p", metric="mpi_time", per="time", by="nodes")
+    share = CurveSpec(profile="p", metric="mpi_time", per="time", by="nodes")
     assert points_of(share, {"p": rows}, {}) == {8: 0.75}
     assert points_of(share.model_copy(update={"per_rest": True}), {"p": rows}, {}) == {8: 3}
     assert points_of(share.model_copy(update={"per": None, "plus": "time"}), {"p": rows}, {}) == {8: 70}
@@ -84,8 +84,9 @@ def test_a_text_with_a_missing_quote_is_dropped() -> None:
     """Is a place filled with the range of its records or the maximum, and is nothing said if one of them is missing?"""
     rows = [{"metric": "time", "unit": "ns", "value": 1e3 * n, "size_bytes": n} for n in (1, 2, 3)]
     quote = {"profile": "p", "metric": "time"}
-    quotes = {"all": Quote(**quote), "most": Quote(**quote, of="max"), "two": Quote(**quote, points=[2]),
-              "up": Quote(**quote, over=[2, 3]), "none": Quote(**quote, points=[4])}  # fmt: skip
+    quotes = {"all": QuotedNumber(**quote), "most": QuotedNumber(**quote, of="max"),
+              "two": QuotedNumber(**quote, points=[2]),
+              "up": QuotedNumber(**quote, over=[2, 3]), "none": QuotedNumber(**quote, points=[4])}  # fmt: skip
 
     def filled(text: str, records: dict) -> str:
         return fill_in_quotes(text, quotes, lambda quote: points_of(quote, records, {}), records)

@@ -24,9 +24,9 @@ from factories import (
 )
 
 from nearfield.rules.criterion import search_cases
-from nearfield.rules.gains import Case
+from nearfield.rules.gains import BenchmarkCase
 from nearfield.rules.knobs import Settings
-from nearfield.tune.satisfy_constraints import satisfy_constraints, settings_grid
+from nearfield.tune.satisfy_constraints import iterate_grid_settings, satisfy_constraints
 from nearfield.tune.search import Deadline, Search
 
 # ---- finding
@@ -47,8 +47,8 @@ def test_the_search_goes_beyond_the_model() -> None:
     search = run_search(FormulaBenchmark(hill), MODEL, 120)
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner
-    reached, best = (hill(KNOBS.complete(settings), ("stream", 8)) for settings in (search.winner, BEST))
-    assert reached > 0.94 * best > max(hill(KNOBS.complete(settings), ("stream", 8)) for settings in MODEL)
+    reached, best = (hill(KNOBS.with_defaults(settings), ("stream", 8)) for settings in (search.winner, BEST))
+    assert reached > 0.94 * best > max(hill(KNOBS.with_defaults(settings), ("stream", 8)) for settings in MODEL)
     assert {trial.origin for trial in search.trials} == {"model", "search"}
 
 
@@ -57,9 +57,9 @@ def test_the_grid_finds_the_best() -> None:
     benchmark = FormulaBenchmark(hill)
     search = Search(benchmark, lambda trial: None, cases=search_cases(SIZES))
     search.run_grid(Turns(ENDLESS))
-    assert search.untried == 0
+    assert search.num_untried == 0
     started = [settings for at, settings in enumerate(benchmark.started) if settings not in benchmark.started[:at]]
-    assert [trial.settings for trial in search.trials] == list(settings_grid(KNOBS)) == started
+    assert [trial.settings for trial in search.trials] == list(iterate_grid_settings(KNOBS)) == started
     assert len(search.trials) == 20  # of 24, of which constraints make some equal
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BEST
@@ -67,7 +67,9 @@ def test_the_grid_finds_the_best() -> None:
 
 def test_stock_is_best() -> None:
     """Where every setting is slower than stock, is there no winner?"""
-    search = run_search(FormulaBenchmark(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9), MODEL, 20)
+    search = run_search(
+        FormulaBenchmark(lambda whole, case: 1.0 if whole == KNOBS.with_defaults({}) else 0.9), MODEL, 20
+    )
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner is None
 
@@ -95,7 +97,7 @@ def test_what_is_known_is_not_measured_again() -> None:
 def test_a_loss_in_one_case_costs_more_than_a_gain_in_another() -> None:
     """Is what gains evenly preferred to what gains a bit more, but loses at one size?"""
 
-    def speed(whole: Settings, case: Case) -> float:
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
         if whole["cells"] == 128:
             return 1.1
         return (0.8 if case[1] == 8 else 1.4) if whole["fragment"] == 131072 else 1.0
@@ -138,7 +140,7 @@ def test_what_another_needs_is_as_small_as_may_be() -> None:
     search = run_search(FormulaBenchmark(speed), [big])
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == big | {"segment": 1 << 21}
-    assert KNOBS.memory(big, 2) - KNOBS.memory(search.winner, 2) == (1 << 24) - (1 << 21)
+    assert KNOBS.shared_memory_bytes(big, 2) - KNOBS.shared_memory_bytes(search.winner, 2) == (1 << 24) - (1 << 21)
 
 
 def test_what_another_needs_stays_big_if_that_gains() -> None:
@@ -228,7 +230,11 @@ def test_what_is_simpler_keeps_to_the_memory() -> None:
     """Is a setting that must not be tried not proposed by the play-off either?"""
     small: Settings = {"fragment": 8192, "cells": 256}  # without its small pieces, its many cells are too much
     benchmark = FormulaBenchmark(lambda whole, case: 1.2 if whole["cells"] == 256 else 1.0)
-    search = run_search(benchmark, [small], refused=lambda s: "too big" if KNOBS.memory(s, 2) > 4 << 20 else None)
+    search = run_search(
+        benchmark,
+        [small],
+        get_rejection_reason=lambda s: "too big" if KNOBS.shared_memory_bytes(s, 2) > 4 << 20 else None,
+    )
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == small
     assert {"cells": 256} not in benchmark.started
@@ -273,7 +279,7 @@ def test_what_is_refused_is_never_started(how: str) -> None:
     """Is a setting that must not be tried noted with the reason, reported, and no job of it started in any phase?"""
     benchmark, reported = FormulaBenchmark(scale({"fragment": 1.3, "cells": 1.1})), []
     refused = lambda settings: "too big" if "fragment" in settings else None  # noqa: E731
-    search = Search(benchmark, reported.append, cases=search_cases(SIZES), refused=refused)
+    search = Search(benchmark, reported.append, cases=search_cases(SIZES), get_rejection_reason=refused)
     if how == "run":
         search.run([BIG, MANY, BIG | MANY], Turns(20))
     else:
@@ -308,7 +314,7 @@ def test_what_is_bad_at_first_look_is_left() -> None:
     bad: Settings = {"eager": 16384}
     speed_of = {16384: 0.8}
     benchmark = FormulaBenchmark(
-        lambda whole, case: 1.0 if whole == KNOBS.complete({}) else speed_of.get(whole["eager"], 1.1)
+        lambda whole, case: 1.0 if whole == KNOBS.with_defaults({}) else speed_of.get(whole["eager"], 1.1)
     )
     search = run_search(benchmark, [*good, bad])
     left = trial_of(search, bad)
@@ -326,20 +332,20 @@ def test_it_ends_when_the_time_is_over() -> None:
     """Is nothing begun after the end, be it by the clock or because somebody interrupts?"""
     assert Deadline(-1).has_passed() and not Deadline(1e9).has_passed()
     stopped = Deadline(1e9)
-    stopped.stopped = True
+    stopped.is_interrupted = True
     assert stopped.has_passed()
     for begin in (lambda s: s.run(MODEL, stopped), lambda s: s.run_grid(stopped)):
         search = Search(FormulaBenchmark(hill), lambda trial: None, cases=search_cases(SIZES))
         assert not begin(search) and search.trials == []
     search = Search(FormulaBenchmark(hill), lambda trial: None, cases=search_cases(SIZES))
     search.run_grid(Turns(5))
-    assert search.untried > 0 and len(search.trials) == 5
+    assert search.num_untried > 0 and len(search.trials) == 5
 
 
 def test_it_ends_after_the_trial_that_was_under_way() -> None:
     """Is what was found kept if somebody asks to stop while a setting is measured?"""
     deadline = Turns(ENDLESS)
-    third = lambda trial: setattr(deadline, "stopped", len(search.trials) == 3)  # noqa: E731
+    third = lambda trial: setattr(deadline, "is_interrupted", len(search.trials) == 3)  # noqa: E731
     search = Search(FormulaBenchmark(hill), third, cases=search_cases(SIZES))
     search.run(MODEL, deadline)
     assert [trial.settings for trial in search.trials] == MODEL[:3]
@@ -356,8 +362,8 @@ def test_the_baseline_varies_too() -> None:
     the same, since what looks slower then is looked at beside another launch of stock?"""
     benchmark = FormulaBenchmark(lambda whole, case: 1.0)
 
-    def speed(whole: Settings, case: Case) -> float:
-        lucky = whole == KNOBS.complete({}) and benchmark.started.count({}) == 1 and case == ("pingpong", 8)
+    def speed(whole: Settings, case: BenchmarkCase) -> float:
+        lucky = whole == KNOBS.with_defaults({}) and benchmark.started.count({}) == 1 and case == ("pingpong", 8)
         return 1.06 if lucky else 1.2 if whole["fragment"] == 131072 and case[1] > 8 else 1.0
 
     benchmark.speed = speed

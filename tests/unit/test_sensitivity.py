@@ -9,7 +9,7 @@ from nearfield.machine.quantity import facts
 from nearfield.machine.sweep import with_settings
 from nearfield.machine.uncertainty import Variation, uncertainty_of
 from nearfield.measure.row import Row
-from nearfield.measure.sim.operations import METRIC
+from nearfield.measure.sim.operations import TIME_METRIC
 from nearfield.measure.sim.sensitivity import sensitivity_of
 
 
@@ -42,15 +42,15 @@ def test_uncertain_numbers_are_varied_to_their_ends(machine: DescribedMachine) -
     assert not ends(with_fact(machine, "memory", "latency_ns", **stated), "memory.latency_ns")
     known = dict(facts(machine))
     varied = {one.key for one in uncertainty_of(machine).variations}
-    assert not {key for key in varied if isinstance(known[key].plain, (str, list)) or key.endswith("line_bytes")}
+    assert not {key for key in varied if isinstance(known[key].plain_value, (str, list)) or key.endswith("line_bytes")}
 
 
 def test_every_variation_is_a_valid_machine(machine: DescribedMachine) -> None:
     """Can the machine have each of the values, and are those that it cannot have named?"""
     found = uncertainty_of(machine)
-    assert found.fixed == ("pages.tlb[0].entries", "pages.tlb[0].ways", "prefetcher.streams")
+    assert found.fixed_keys == ("pages.tlb[0].entries", "pages.tlb[0].ways", "prefetcher.streams")
     for one in found.variations:
-        assert dict(facts(with_settings(machine, ((one.key, one.other),))))[one.key].plain == one.other
+        assert dict(facts(with_settings(machine, ((one.key, one.other),))))[one.key].plain_value == one.other
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_an_interval_that_cannot_be_is_refused(
 
 def row(policy: str, time_ns: float, **changed: float) -> Row:
     case = {"operation": "bcast", "nodes": 2, "ranks": 2, "size_bytes": 64, "memory_slowdown": 1.0}
-    return {**case, "metric": METRIC, "policy": policy, "value": time_ns, **changed}  # type: ignore[typeddict-item]
+    return {**case, "metric": TIME_METRIC, "policy": policy, "value": time_ns, **changed}  # type: ignore[typeddict-item]
 
 
 def case_rows(base: float, saved: float, **changed: float) -> list[Row]:

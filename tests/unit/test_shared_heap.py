@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from heap_peers import KiB, MiB, Peers, reports, run
 
-from nearfield.base.files import bracketed_choice
+from nearfield.base.files import read_bracketed_choice
 from nearfield.doctor import kernel, memory
 
 pytestmark = pytest.mark.slow  # their programs are compiled first
@@ -117,7 +117,7 @@ def test_ragged_pieces_arrive(heap_ranks: Peers) -> None:
 def test_advised_memory_gets_huge_pages(heap_ranks: Peers, is_advised: bool) -> None:
     """Where huge pages are by advice only: does memory that was advised get them, and other memory none?"""
     if (
-        bracketed_choice(memory.THP / "enabled") != "madvise"
+        read_bracketed_choice(memory.THP_FOLDER / "enabled") != "madvise"
         or memory.shared_huge_page_result(kernel.MADV_COLLAPSE) != "yes"
     ):
         pytest.skip("shared memory gets no huge pages by advice here")

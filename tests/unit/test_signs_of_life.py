@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.base.cpu_load import ThreadOversubscription
-from nearfield.measure.live.watcher import MAX_SILENCE_S, LaunchProgress, Watcher
+from nearfield.measure.live.watcher import MAX_SILENCE_S, LaunchProgress, OutputWatcher
 
 
 class Clock:
@@ -29,7 +29,7 @@ def signs(clock: Clock, threads: int = 2) -> LaunchProgress:
 def ends_after(watched: LaunchProgress, clock: Clock) -> float:
     """Returns the seconds of silence after which the launch counts as dead."""
     begin = clock.now
-    while not watched.is_dead():
+    while not watched.is_hung():
         clock.now += 1.0
         assert clock.now - begin < 10_000, "it is never found dead"
     return clock.now - begin
@@ -41,7 +41,7 @@ def test_a_launch_that_writes_may_take_as_long_as_it_needs() -> None:
     watched = signs(clock)
     for _ in range(200):
         clock.now += 0.9 * MAX_SILENCE_S
-        assert not watched.is_dead()
+        assert not watched.is_hung()
         watched.record_output()
     assert ends_after(watched, clock) == pytest.approx(MAX_SILENCE_S, abs=1.5)
 
@@ -70,7 +70,7 @@ def test_silence_is_reported_with_the_reason() -> None:
     clock = Clock()
     watched = signs(clock, 8)
     ends_after(watched, clock)
-    text = watched.silence_text()
+    text = watched.format_silence()
     assert "no sign of life for 241 s, 4.0 times as long" in text and "4.0 times as slow as a quiet one" in text
 
 
@@ -78,7 +78,7 @@ def test_the_watcher_sees_the_output_grow(tmp_path: Path, monkeypatch: pytest.Mo
     """Is a file that grows a sign of life, and do its lines of progress reach the caller?"""
     output, seen = tmp_path / "out.jsonl", list[tuple[str, float]]()
     output.touch()
-    with Watcher(output, {"stride": 1.0}, lambda scenario, share: seen.append((scenario, share))):
+    with OutputWatcher(output, {"stride": 1.0}, lambda scenario, share: seen.append((scenario, share))):
         with output.open("a") as file:
             file.write('{"type":"phase","what":"timing"}\n{"type":"progress","scenario":"stride","share":0.5}\n')
         until = time.monotonic() + 30

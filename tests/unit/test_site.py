@@ -14,12 +14,12 @@ from tuning import in_process, rules_for, write
 
 from nearfield import _native
 from nearfield.apply import site
-from nearfield.apply.site import LIBRARY, NodeRules, node_rules, read_site
+from nearfield.apply.site import LIBRARY_PATH, NodeRules, make_node_rules, read_site
 from nearfield.base import shared_heap
 from nearfield.base.topology import Topology, format_pu_ranges
 from nearfield.mpi import Installation
-from nearfield.rules.applicability import machine_table
-from nearfield.rules.knobs import knob_files
+from nearfield.rules.applicability import make_machine_table
+from nearfield.rules.knobs import read_all_knob_files
 
 TOPOLOGIES = Path(__file__).parents[1] / "topologies"
 SYNTHETIC = {
@@ -74,8 +74,8 @@ def describe_by_files(topology: Topology, root: Path, model: str) -> None:
 
 def test_this_node_has_the_type_that_hwloc_sees() -> None:
     """Do the library, which reads a few files, and `tune`, which asks hwloc, agree on this machine?"""
-    topology = Topology.live()
-    machine = machine_table(topology, topology.cache_bytes(topology.pus[0]))
+    topology = Topology.of_this_machine()
+    machine = make_machine_table(topology, topology.cache_bytes(topology.pus[0]))
     here = _native.node_type()
     assert here.processor == " ".join(machine.cpu_model.split())
     assert list(here.cache_bytes) == machine.cache_bytes
@@ -99,8 +99,8 @@ def test_what_is_installed_is_read_again(tmp_path: Path) -> None:
     prefix = tmp_path / "site"
     one = installed(prefix, rules_file(tmp_path / "a"))
     assert one.variables == {"OMPI_MCA_btl_sm_eager_limit": "16896"} and one.heap == "on=1"
-    assert one.difference() == ""
-    assert (prefix / LIBRARY).read_bytes() == shared_heap.library_path().read_bytes()
+    assert one.describe_node_difference() == ""
+    assert (prefix / LIBRARY_PATH).read_bytes() == shared_heap.heap_library_path().read_bytes()
     (prefix / "site.conf").write_text("# mine\nlog = /var/log/x\n")
     one = installed(prefix, rules_file(tmp_path / "a", shared_heap="off"))
     assert one.heap is None
@@ -120,8 +120,8 @@ def test_rules_of_two_node_types_have_two_files() -> None:
     rules = rules_for(OPENMPI, "ob1 / sm", {"eager_limit": 16896})
     machine = rules.machine.model_copy(update={"distances": ["same-core", "same-node"]})
     other = rules.model_copy(update={"machine": machine})
-    assert node_rules(rules).name != node_rules(other).name
-    assert node_rules(other).difference() == "cores at other distances"
+    assert make_node_rules(rules).name != make_node_rules(other).name
+    assert make_node_rules(other).describe_node_difference() == "cores at other distances"
 
 
 def test_what_may_be_set_is_the_same_in_the_library() -> None:
@@ -130,10 +130,12 @@ def test_what_may_be_set_is_the_same_in_the_library() -> None:
     source = (Path(__file__).parents[2] / "src/preload/heap/site_rules.cpp").read_text()
     (listed,) = re.findall(r"allowed_variables\[\] = \{(.*?)\}", source, re.DOTALL)
     assert tuple(re.findall(r'"(\w+)"', listed)) == site.ALLOWED_VARIABLES
-    variables = [knob.variable for file in knob_files() for knob in file.knob if knob.carrier == "mpi"]
-    refused = [one for one in variables if not site._is_allowed(one)]
+    variables = [knob.variable for file in read_all_knob_files() for knob in file.knob if knob.carrier == "mpi"]
+    refused = [one for one in variables if not site._is_allowed_variable(one)]
     assert refused == ["UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH"]
-    assert not any(map(site._is_allowed, ("LD_AUDIT", "UCX_MODULE_DIR", "OMPI_MCA_smsc_x", "MPIR_CVAR_CH4_NETMOD")))
+    assert not any(
+        map(site._is_allowed_variable, ("LD_AUDIT", "UCX_MODULE_DIR", "OMPI_MCA_smsc_x", "MPIR_CVAR_CH4_NETMOD"))
+    )
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o077])
@@ -209,7 +211,7 @@ def test_the_task_prolog_preloads_the_library(tmp_path: Path) -> None:
     prefix = tmp_path / "site"
     installed(prefix, rules_file(tmp_path / "a"))
     moved = prefix.rename(tmp_path / "moved")
-    library = moved / LIBRARY
+    library = moved / LIBRARY_PATH
 
     def prolog(**variables: str) -> str:
         env = {"PATH": os.environ["PATH"], **variables}
@@ -220,7 +222,7 @@ def test_the_task_prolog_preloads_the_library(tmp_path: Path) -> None:
     asan = "export ASAN_OPTIONS=verify_asan_link_order=0\n"
     assert prolog() == f"export LD_PRELOAD={library}\n{asan}"
     assert prolog(NEARFIELD_OFF="0") == f"export LD_PRELOAD={library}\n{asan}"
-    other = shared_heap.library_path()
+    other = shared_heap.heap_library_path()
     assert prolog(LD_PRELOAD=str(other)) == f"export LD_PRELOAD={library}:{other}\n{asan}"
     for variables in (
         {"NEARFIELD_OFF": "1"},
@@ -235,7 +237,7 @@ def test_the_task_prolog_preloads_the_library(tmp_path: Path) -> None:
 
 def test_own_commands_do_without_the_library_of_the_site() -> None:
     """Is it removed where nearfield measures or sets rules itself, unless the user has given it settings?"""
-    site, other = f"/opt/site/{LIBRARY}", "/usr/lib/other.so"
+    site, other = f"/opt/site/{LIBRARY_PATH}", "/usr/lib/other.so"
     environment = {"LD_PRELOAD": f"{site}:{other}"}
     shared_heap.drop_site_library(environment)
     assert environment == {"LD_PRELOAD": other}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nearfield.tune import starved
-from nearfield.tune.starved import MAX_LIMITS, Job, JobStarved, Turn
+from nearfield.tune.starved import MAX_STARVED_LIMIT_FACTOR, JobProcesses, JobStarved, JobTurn
 
 LIMIT_S = 0.3
 SPIN = "while True: pass"
@@ -39,10 +39,10 @@ def start() -> Iterator[Starter]:
         process.wait()
 
 
-def until_given_up(job: Job) -> float:
+def until_given_up(job: JobProcesses) -> float:
     """Returns after how many seconds a turn of the job is given up as hanging. Raises Starved."""
     start = time.monotonic()  # first, since this process may be preempted between the two
-    turn = Turn(job, job.sample())
+    turn = JobTurn(job, job.sample_processes())
     while turn.can_still_reply(LIMIT_S):
         time.sleep(0.05)
     return time.monotonic() - start
@@ -53,9 +53,9 @@ def test_what_could_run_and_does_not_answer_hangs(
     start: Starter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     """Whether it burns its time or sleeps: is it found in the limit, or later on a core that it must share?"""
-    monkeypatch.setattr(starved, "MAX_LIMITS", 100)
+    monkeypatch.setattr(starved, "MAX_STARVED_LIMIT_FACTOR", 100)
     start(code, tmp_path)
-    assert until_given_up(Job(tmp_path)) >= LIMIT_S
+    assert until_given_up(JobProcesses(tmp_path)) >= LIMIT_S
 
 
 def test_what_has_no_processor_is_starved(start: Starter, tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_what_has_no_processor_is_starved(start: Starter, tmp_path: Path) -> Non
     start(SPIN, tmp_path / "job", os.SCHED_IDLE)
     begin = time.monotonic()
     with pytest.raises(JobStarved, match="for a processor that other programs used"):
-        until_given_up(Job(tmp_path / "job"))
-    assert time.monotonic() - begin >= MAX_LIMITS * LIMIT_S
+        until_given_up(JobProcesses(tmp_path / "job"))
+    assert time.monotonic() - begin >= MAX_STARVED_LIMIT_FACTOR * LIMIT_S
 
 
 def test_a_job_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
-    assert until_given_up(Job(tmp_path / "nobody")) >= LIMIT_S
+    assert until_given_up(JobProcesses(tmp_path / "nobody")) >= LIMIT_S

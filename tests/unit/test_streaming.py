@@ -11,21 +11,23 @@ import pytest
 from factories import BIG, ENDLESS, HEAP_KNOBS, KNOBS, FormulaBenchmark, Turns
 
 from nearfield.base.paired import Gain
-from nearfield.rules.criterion import MESSAGES, search_cases
-from nearfield.rules.gains import Case
-from nearfield.rules.knobs import ALWAYS, NEVER, Settings, is_size_list
+from nearfield.rules.criterion import MESSAGE_PATTERNS, search_cases
+from nearfield.rules.gains import BenchmarkCase
+from nearfield.rules.knobs import ALL_SIZES, NO_SIZES, Settings, is_size_list
 from nearfield.tune.model import candidate_settings, heap_only_settings
 from nearfield.tune.search import Deadline, Search, Trial
-from nearfield.tune.size_ranges import faster_size_ranges
+from nearfield.tune.size_ranges import find_faster_size_ranges
 
 K = 1 << 10
 SIZES = (8, 4 * K, 64 * K, 256 * K, 1024 * K, 4096 * K)
 
 
-def gains(values: Mapping[int, float], other: float = 1.0) -> dict[Case, Gain]:
+def gains(values: Mapping[int, float], other: float = 1.0) -> dict[BenchmarkCase, Gain]:
     """Returns times of all message patterns; `other` is the time at the sizes that are not named."""
     found = {size: values.get(size, other) for size in SIZES}
-    return {(pattern, size): Gain(value, value, value, 3) for size, value in found.items() for pattern in MESSAGES}
+    return {
+        (pattern, size): Gain(value, value, value, 3) for size, value in found.items() for pattern in MESSAGE_PATTERNS
+    }
 
 
 @pytest.mark.parametrize(
@@ -44,23 +46,26 @@ def gains(values: Mapping[int, float], other: float = 1.0) -> dict[Case, Gain]:
 def test_sizes_become_ranges(faster: tuple[int, ...], expected: str) -> None:
     """Does each size stand for all up to the next, neighbours for one range, the longest for all beyond; and are sizes
     that the heap does not copy left out?"""
-    found = faster_size_ranges(gains({}), gains(dict.fromkeys(faster, 1.2)))
+    found = find_faster_size_ranges(gains({}), gains(dict.fromkeys(faster, 1.2)))
     assert found == expected and is_size_list(found)
 
 
 def test_streaming_must_be_worth_it() -> None:
     """Is it compared with copying through the caches, not with stock, and is a little faster not enough?"""
-    assert faster_size_ranges(gains({}, 1.5), gains({}, 1.4)) == NEVER
-    assert faster_size_ranges(gains({}, 0.8), gains({}, 0.9)) == f"{4 * K}-"
-    assert faster_size_ranges(gains({}), gains({}, 1.02)) == NEVER
+    assert find_faster_size_ranges(gains({}, 1.5), gains({}, 1.4)) == NO_SIZES
+    assert find_faster_size_ranges(gains({}, 0.8), gains({}, 0.9)) == f"{4 * K}-"
+    assert find_faster_size_ranges(gains({}), gains({}, 1.02)) == NO_SIZES
 
 
 def test_all_patterns_decide_together() -> None:
     """Is a size streamed if it gains more in one pattern than it loses in the others, and collectives do not count?"""
     always = gains({}) | {("use", 64 * K): Gain(2.0, 2.0, 2.0, 3), ("stream", 64 * K): Gain(0.7, 0.7, 0.7, 3)}
-    assert faster_size_ranges(gains({}), always) == f"{64 * K}-{256 * K - 1}"
+    assert find_faster_size_ranges(gains({}), always) == f"{64 * K}-{256 * K - 1}"
     bcast = ("bcast", 4 * K)
-    assert faster_size_ranges(gains({}) | {bcast: Gain(1, 1, 1, 3)}, gains({}) | {bcast: Gain(9, 9, 9, 3)}) == NEVER
+    assert (
+        find_faster_size_ranges(gains({}) | {bcast: Gain(1, 1, 1, 3)}, gains({}) | {bcast: Gain(9, 9, 9, 3)})
+        == NO_SIZES
+    )
 
 
 def test_only_what_both_measured_counts() -> None:
@@ -69,21 +74,21 @@ def test_only_what_both_measured_counts() -> None:
     never, always = gains({}), gains({}, 1.2)
     del always["pingpong", 64 * K]
     never["pingpong", 64 * K] = Gain(9.0, 9.0, 9.0, 3)
-    assert faster_size_ranges(never, always) == f"{4 * K}-"
+    assert find_faster_size_ranges(never, always) == f"{4 * K}-"
     always = {case: gain for case, gain in always.items() if case[1] != 1024 * K}
-    assert faster_size_ranges(never, always) == f"{4 * K}-"
-    assert faster_size_ranges({}, always) == faster_size_ranges(never, {}) == NEVER
+    assert find_faster_size_ranges(never, always) == f"{4 * K}-"
+    assert find_faster_size_ranges({}, always) == find_faster_size_ranges(never, {}) == NO_SIZES
 
 
 # ---- in a search
 
 
-def is_among(case: Case, sizes: object) -> bool:
+def is_among(case: BenchmarkCase, sizes: object) -> bool:
     first, _, last = str(sizes).partition("-")
-    return first != NEVER and int(first) <= case[1] <= (float(last) if last else math.inf)
+    return first != NO_SIZES and int(first) <= case[1] <= (float(last) if last else math.inf)
 
 
-def heap_speed(whole: Settings, case: Case) -> float:
+def heap_speed(whole: Settings, case: BenchmarkCase) -> float:
     """The heap gains 1.1 at long messages; streaming 1.2 more from 256 KiB on, help as much from 1 MiB on; each costs
     as much below."""
     if whole["shared_heap"] == "off" or case[1] < 4 * K:
@@ -112,10 +117,10 @@ def test_the_heap_is_used_in_the_best_way() -> None:
     of all, and what the search takes for all settings with the heap?"""
     benchmark = FormulaBenchmark(heap_speed, knobs=HEAP_KNOBS)
     search, reported = heap_search(benchmark)
-    best = search.select_heap_settings(Turns(ENDLESS))
+    best = search.find_best_heap_settings(Turns(ENDLESS))
     assert best == BEST
     composed = BEST["stream"], BEST["cooperative_copy"]
-    assert ways(reported) == [(NEVER, NEVER), (ALWAYS, NEVER), (NEVER, ALWAYS), composed]
+    assert ways(reported) == [(NO_SIZES, NO_SIZES), (ALL_SIZES, NO_SIZES), (NO_SIZES, ALL_SIZES), composed]
     assert search.trials_best_first()[0].settings == best
     search.run(candidate_settings(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best), Turns(12))
     with_heap = [trial for trial in reported[4:] if "shared_heap" in trial.settings]
@@ -129,20 +134,20 @@ def test_without_a_heap_nothing_is_tried() -> None:
     """Does an MPI that has no knob for it cost no launch, and no candidate either that is none without it?"""
     benchmark = FormulaBenchmark(heap_speed)
     search, reported = heap_search(benchmark)
-    assert search.select_heap_settings(Turns(ENDLESS)) == {} and reported == [] and benchmark.started == []
+    assert search.find_best_heap_settings(Turns(ENDLESS)) == {} and reported == [] and benchmark.started == []
 
 
 @pytest.mark.parametrize(
     ("failing", "best", "tried"),
     [
-        ({"stream": ALWAYS}, BEST | {"stream": NEVER}, 4),
-        ({"cooperative_copy": ALWAYS}, BEST | {"cooperative_copy": NEVER}, 4),
+        ({"stream": ALL_SIZES}, BEST | {"stream": NO_SIZES}, 4),
+        ({"cooperative_copy": ALL_SIZES}, BEST | {"cooperative_copy": NO_SIZES}, 4),
         (
             {"cooperative_copy": BEST["cooperative_copy"], "stream": BEST["stream"]},
-            {"shared_heap": "on", "stream": NEVER, "cooperative_copy": NEVER},
+            {"shared_heap": "on", "stream": NO_SIZES, "cooperative_copy": NO_SIZES},
             4,
         ),
-        ({"stream": NEVER, "cooperative_copy": NEVER}, {}, 1),
+        ({"stream": NO_SIZES, "cooperative_copy": NO_SIZES}, {}, 1),
     ],
 )
 def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: Settings, tried: int) -> None:
@@ -152,7 +157,7 @@ def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: S
         heap_speed, lambda s, moment: "dies" if failing.items() <= s.items() else "", knobs=HEAP_KNOBS
     )
     search, reported = heap_search(benchmark)
-    assert search.select_heap_settings(Turns(ENDLESS)) == best
+    assert search.find_best_heap_settings(Turns(ENDLESS)) == best
     assert len(reported) == tried
     proposed = candidate_settings(HEAP_KNOBS, [32 * K, 1 << 20, 32 << 20], "same-node", best)
     search.run(proposed, Turns(len(proposed)))
@@ -164,7 +169,7 @@ def test_a_heap_that_fails_is_used_as_far_as_it_works(failing: Settings, best: S
 def test_the_heap_is_not_looked_at_after_the_end(turns: int) -> None:
     """If the time is over, is no further launch made, and what is known by then used?"""
     search, reported = heap_search(FormulaBenchmark(heap_speed, knobs=HEAP_KNOBS))
-    best = search.select_heap_settings(Turns(turns))
+    best = search.find_best_heap_settings(Turns(turns))
     assert len(reported) == turns
     assert best == ({} if turns == 0 else reported[3].settings if turns == 4 else reported[0].settings)
 
@@ -174,10 +179,10 @@ def test_a_stop_ends_the_look_at_the_heap() -> None:
     deadline = Deadline(math.inf)
     search = Search(
         FormulaBenchmark(heap_speed, knobs=HEAP_KNOBS),
-        lambda trial: setattr(deadline, "stopped", True),
+        lambda trial: setattr(deadline, "is_interrupted", True),
         cases=search_cases(SIZES),
     )
-    search.select_heap_settings(deadline)
+    search.find_best_heap_settings(deadline)
     assert len(search.trials) == 1
 
 
@@ -185,7 +190,7 @@ def test_streaming_goes_with_the_heap() -> None:
     """Where the heap gains nothing beside another parameter, is it put back together with its sizes?"""
     benchmark = FormulaBenchmark(lambda whole, case: 1.2 if whole["fragment"] == 131072 else 1.0, knobs=HEAP_KNOBS)
     search, _ = heap_search(benchmark)
-    search.run([BIG | heap_only_settings(HEAP_KNOBS, {"stream": NEVER})], Turns(1))
+    search.run([BIG | heap_only_settings(HEAP_KNOBS, {"stream": NO_SIZES})], Turns(1))
     search.rank_finalists(Turns(ENDLESS))
     assert search.winner == BIG
     assert heap_only_settings(KNOBS, {}) == {} and heap_only_settings(HEAP_KNOBS, {"stream": "16777216-"}) == {

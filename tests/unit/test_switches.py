@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nearfield.measure.live.switches import DetectedSwitch, Kind, add_steps, name_switches
+from nearfield.measure.live.switches import DetectableSwitchKind, DetectedSwitch, add_steps, name_switches
 from nearfield.profile.schema import Switch
 
 # Control variables that MPI_T names on these MPIs (those that matter, and some that must not be mistaken for them).
@@ -26,7 +26,7 @@ MPICH = {
 }
 
 
-def seen(kind: Kind, *sizes: int, pair: str = "0-1") -> list[DetectedSwitch]:
+def seen(kind: DetectableSwitchKind, *sizes: int, pair: str = "0-1") -> list[DetectedSwitch]:
     return [DetectedSwitch(pair, "shared-l3", kind, size) for size in sizes]
 
 
@@ -54,7 +54,7 @@ WITH_STEP = {1024: 300.0, 2048: 310.0, 4096: 330.0, 4097: 530.0, 8192: 570.0, 16
     ],
 )
 def test_switch_is_named_by_the_threshold_it_obeys(
-    variables: dict[str, int], kind: Kind, size: int, name: str | None
+    variables: dict[str, int], kind: DetectableSwitchKind, size: int, name: str | None
 ) -> None:
     """Is a switch matched with the variable for messages inside a node that lies there, and with no other?"""
     (switch,) = name_switches(seen(kind, size), variables)

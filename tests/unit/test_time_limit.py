@@ -14,33 +14,33 @@ from nearfield.measure.live.limit import TimeLimit
 
 def test_no_budget_is_no_limit() -> None:
     limit = TimeLimit(None)
-    limit.subtract(LaunchResult("complete", seconds=1e6))
-    assert limit.seconds_for_next(3) is None
+    limit.subtract_launch(LaunchResult("complete", duration_s=1e6))
+    assert limit.budget_s_of_next_launch(3) is None
 
 
 def test_launches_of_a_round_share_what_is_left() -> None:
     """Does only the measuring of the first launch count, and of later ones also the start?"""
     limit = TimeLimit(60.0)
-    assert limit.seconds_for_next(2) == 30
-    limit.subtract(LaunchResult("complete", seconds=25.0, measuring_s=20.0))
-    assert limit.seconds_for_next(1) == 60 - 20 - 5
-    limit.subtract(LaunchResult("complete", seconds=15.0, measuring_s=10.0))
-    assert limit.seconds_for_next(2) == (40 - 15 - 5) / 2
+    assert limit.budget_s_of_next_launch(2) == 30
+    limit.subtract_launch(LaunchResult("complete", duration_s=25.0, measuring_s=20.0))
+    assert limit.budget_s_of_next_launch(1) == 60 - 20 - 5
+    limit.subtract_launch(LaunchResult("complete", duration_s=15.0, measuring_s=10.0))
+    assert limit.budget_s_of_next_launch(2) == (40 - 15 - 5) / 2
 
 
 def test_something_is_measured_however_short_the_time() -> None:
     """Is something measured, or --resume --budget would never end, and is no launch begun for nothing?"""
     limit = TimeLimit(0.01)
-    assert limit.seconds_for_next(2) == 0.005
-    limit.subtract(LaunchResult("stopped", seconds=4.0, measuring_s=0.02))
-    assert limit.seconds_for_next(1) == 0
+    assert limit.budget_s_of_next_launch(2) == 0.005
+    limit.subtract_launch(LaunchResult("stopped", duration_s=4.0, measuring_s=0.02))
+    assert limit.budget_s_of_next_launch(1) == 0
 
 
-@pytest.mark.parametrize("failed", [LaunchResult("failed", "killed", seconds=70.0), LaunchResult("stopped")])
+@pytest.mark.parametrize("failed", [LaunchResult("failed", "killed", duration_s=70.0), LaunchResult("stopped")])
 def test_a_launch_that_failed_has_used_the_time(failed: LaunchResult) -> None:
     limit = TimeLimit(60.0)
-    limit.subtract(failed)
-    assert limit.seconds_for_next(1) == (0 if failed.seconds else pytest.approx(60, abs=0.1))
+    limit.subtract_launch(failed)
+    assert limit.budget_s_of_next_launch(1) == (0 if failed.duration_s else pytest.approx(60, abs=0.1))
 
 
 # ---- Ctrl-C

@@ -18,9 +18,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from nearfield.base.errors import UsageError
-from nearfield.base.topology import DISTANCES, Topology, format_pu_ranges
+from nearfield.base.topology import CORE_DISTANCES, Topology, format_pu_ranges
 from nearfield.cli.verbs.topology import command, load
-from nearfield.ui.topology_view import matrix_rows, render
+from nearfield.ui.topology_view import matrix_rows, render_topology
 
 MACHINES = Path(__file__).parents[1] / "topologies"
 ZEN = "package:2 numa:4 l3:2 l2:8 core:1 pu:2"
@@ -53,7 +53,7 @@ each_machine = pytest.mark.parametrize("machine", ALL, ids=lambda machine: machi
 
 def printed(topology: Topology) -> str:
     out = io.StringIO()
-    Console(file=out, width=100, highlight=False, color_system=None).print(render(topology))
+    Console(file=out, width=100, highlight=False, color_system=None).print(render_topology(topology))
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
@@ -78,7 +78,7 @@ def by_definition(topology: Topology, a: int, b: int) -> str:
         "same-package": shared(topology.packages),
         "same-node": True,
     }
-    return next(name for name in DISTANCES if holds[name])
+    return next(name for name in CORE_DISTANCES if holds[name])
 
 
 @each_machine
@@ -101,19 +101,23 @@ def test_distances_follow_the_definition(machine):
 def test_pairs_of_all_distances_are_all_pairs(machine):
     """Is every pair of cores in one class, once, and every pair of siblings in same-core?"""
     topology = machine.load()
-    listed = [pair for name in DISTANCES for pair in topology.pairs(name)]
+    listed = [pair for name in CORE_DISTANCES for pair in topology.pairs_at_distance(name)]
     firsts = sorted(core[0] for core in topology.cores)
     siblings = [pair for core in topology.cores for pair in combinations(core, 2)]
     assert sorted(listed) == sorted([*combinations(firsts, 2), *siblings])
-    assert all(topology.distance(*pair) == name for name in DISTANCES for pair in topology.pairs(name)[:500])
+    assert all(
+        topology.distance(*pair) == name for name in CORE_DISTANCES for pair in topology.pairs_at_distance(name)[:500]
+    )
 
 
 @each_machine
 def test_a_representative_is_the_first_of_the_pairs(machine):
     """Does the documented rule choose, for exactly the distances that exist?"""
     topology = machine.load()
-    assert topology.representatives() == {d: topology.pairs(d)[0] for d in DISTANCES if topology.pairs(d)}
-    assert topology.distances() == list(topology.representatives())
+    assert topology.representative_pairs() == {
+        d: topology.pairs_at_distance(d)[0] for d in CORE_DISTANCES if topology.pairs_at_distance(d)
+    }
+    assert topology.distances() == list(topology.representative_pairs())
 
 
 @each_machine
@@ -121,12 +125,12 @@ def test_xml_round_trip(machine, tmp_path):
     """Is a machine the same machine after it was written down?"""
     before = machine.load()
     file = tmp_path / "topology.xml"
-    file.write_text(before.xml(), encoding="utf-8")
+    file.write_text(before.to_xml(), encoding="utf-8")
     after = Topology.from_xml(file)
     for what in ("pus", "cores", "caches", "numa_nodes", "packages", "cpu_model"):
         assert getattr(after, what) == getattr(before, what), what
     assert after.tree() == before.tree()
-    assert after.representatives() == before.representatives()
+    assert after.representative_pairs() == before.representative_pairs()
 
 
 @each_machine
@@ -150,7 +154,7 @@ def test_blocks_are_interchangeable():
 def test_zen_by_hand():
     """Are counts as on paper for 2 packages x 4 NUMA nodes x 2 L3 x 8 cores x 2 PUs?"""
     topology = Topology.from_synthetic(ZEN)
-    counts = {name: len(topology.pairs(name)) for name in topology.distances()}
+    counts = {name: len(topology.pairs_at_distance(name)) for name in topology.distances()}
     assert counts == {
         "same-core": 128,
         "shared-l3": 16 * 28,  # 16 L3 of 8 cores
@@ -158,7 +162,7 @@ def test_zen_by_hand():
         "same-package": 2 * 6 * 16 * 16,  # in each package, 6 pairs of nodes of 16 cores
         "same-node": 64 * 64,
     }
-    assert topology.representatives()["shared-l3"] == (0, 2), "PU 1 is the sibling of PU 0"
+    assert topology.representative_pairs()["shared-l3"] == (0, 2), "PU 1 is the sibling of PU 0"
 
 
 def test_an_l2_of_one_core_is_not_shared():
@@ -184,7 +188,7 @@ def test_caches_are_described():
 
 def test_this_machine():
     """Is the live topology made of just the PUs that this process may use?"""
-    topology = Topology.live()
+    topology = Topology.of_this_machine()
     allowed = sorted(os.sched_getaffinity(0))
     assert topology.pus == allowed
     assert sorted(pu for core in topology.cores for pu in core) == allowed
@@ -195,7 +199,7 @@ def test_a_restricted_process_sees_only_the_allowed_pus():
     """Does the affinity mask (taskset, srun) cut the machine down?"""
     script = (
         "import os; pu = max(os.sched_getaffinity(0)); os.sched_setaffinity(0, [pu])\n"
-        "from nearfield.base.topology import Topology; t = Topology.live()\n"
+        "from nearfield.base.topology import Topology; t = Topology.of_this_machine()\n"
         "assert t.pus == [pu] and t.cores == [(pu,)], t.cores\n"
         "assert t.distances() == [] and all(c.pus == (pu,) for c in t.caches)"
     )
@@ -209,7 +213,7 @@ def test_live_is_never_another_machine(variable, monkeypatch):
     value = {"HWLOC_SYNTHETIC": "pu:64", "HWLOC_XMLFILE": str(MACHINES / "hybrid.xml")}[variable]
     monkeypatch.setenv(variable, value)
     with pytest.raises(UsageError, match="another machine") as caught:
-        Topology.live()
+        Topology.of_this_machine()
     assert variable in caught.value.remedy
 
 
@@ -287,7 +291,7 @@ def test_an_impossible_pair_is_explained(a, b, cause):
 def test_an_unknown_distance_is_explained():
     """Is a misspelt distance refused, rather than empty?"""
     with pytest.raises(UsageError, match="same-sokcet"):
-        Topology.from_synthetic("core:4 pu:1").pairs("same-sokcet")
+        Topology.from_synthetic("core:4 pu:1").pairs_at_distance("same-sokcet")
 
 
 @pytest.mark.parametrize(
@@ -331,7 +335,7 @@ def test_two_sources_are_one_too_many():
 def test_a_file_that_is_no_text_is_explained(tmp_path: Path) -> None:
     """Is a byte that is not UTF-8 named, in a file that hwloc itself would read?"""
     file = tmp_path / "machine.xml"
-    file.write_bytes(Topology.from_synthetic("core:2 pu:1").xml().encode().replace(b"Machine", b"Machine\xff", 1))
+    file.write_bytes(Topology.from_synthetic("core:2 pu:1").to_xml().encode().replace(b"Machine", b"Machine\xff", 1))
     with pytest.raises(UsageError) as caught:
         Topology.from_xml(file)
     assert "is not UTF-8" in caught.value.message and caught.value.remedy

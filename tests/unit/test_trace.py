@@ -62,9 +62,9 @@ def test_formats_give_equal_counts(writer: str, tmp_path: Path) -> None:
     run = simulated(WRITERS[writer](accesses), tmp_path)
     memory = Memory(MACHINE)
     memory.run([address for _, address in accesses], ["LS".index(kind) for kind, _ in accesses])
-    assert run.formats == [FORMATS.get(writer, writer)]
+    assert run.format_names == [FORMATS.get(writer, writer)]
     assert counts_of(run.memory) == counts_of(memory)
-    assert (run.accesses, run.found.loads) == (3000, sum(kind == "L" for kind, _ in accesses))
+    assert (run.accesses, run.native_accesses.loads) == (3000, sum(kind == "L" for kind, _ in accesses))
 
 
 @pytest.mark.parametrize("writer", WRITERS)
@@ -113,7 +113,7 @@ def test_a_real_trace_has_the_counts_of_a_simple_model(geometry: tuple[int, int,
     assert {name: getattr(level, name) for name in expected} == expected
     assert (dram.reads, dram.writes) == (expected["misses"], expected["write_backs"])
     assert expected["evictions"] > 100 and run.accesses == len(accesses)
-    assert run.found.instructions == sum(line.startswith("I") for line in lines)
+    assert run.native_accesses.instructions == sum(line.startswith("I") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_part_is_as_if_there_were_no_more(skip: int, limit: int | None, tmp_pa
     part = simulated(lackey(accesses), tmp_path, skip=skip, limit=limit)
     expected = accesses[skip:][:limit]
     assert counts_of(part.memory) == counts_of(simulated(extended_din(expected) or b"v 0 0\n", tmp_path).memory)
-    assert part.accesses == len(expected) and part.found.skipped == min(skip, 1000)
+    assert part.accesses == len(expected) and part.native_accesses.skipped == min(skip, 1000)
 
 
 def test_after_the_limit_nothing_is_read(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_after_the_limit_nothing_is_read(tmp_path: Path) -> None:
 
 def test_instructions_are_counted_or_loads(tmp_path: Path) -> None:
     without, with_them = (simulated(lackey(make_accesses(50)), tmp_path, instructions=taken) for taken in (False, True))
-    assert without.found.instructions == with_them.found.instructions == 50
+    assert without.native_accesses.instructions == with_them.native_accesses.instructions == 50
     assert (without.accesses, with_them.accesses) == (50, 100)
     levels = [run.memory.counts.levels[0] for run in (without, with_them)]
     assert [level.hits + level.misses for level in levels] == [50, 50 + 50]
@@ -233,8 +233,8 @@ def test_standard_input(tmp_path: Path) -> None:
 def test_every_thread_has_a_core(tmp_path: Path) -> None:
     """Is a line that one thread wrote brought to the other one's core, and the trace of two threads what it says?"""
     run = simulated(THREADS, tmp_path)
-    assert (run.threads, run.found.loads, run.found.stores) == (2, 2, 1)
-    assert (run.found.instructions, run.found.others) == (3, 1)
+    assert (run.threads, run.native_accesses.loads, run.native_accesses.stores) == (2, 2, 1)
+    assert (run.native_accesses.instructions, run.native_accesses.others) == (3, 1)
     memory = Memory(MACHINE)
     memory.run([0x7FDF64E2ADC0], nearfield.simulate.Access.store, core=0)
     memory.run([0x7FDF64E2ADC8], core=0)

@@ -13,13 +13,13 @@ from nearfield.apply.plan import plan_launch
 from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.progress import Progress
 from nearfield.cli.verbs.export import export_text
-from nearfield.rules.schema import find_rules, load_rules, load_rules_of_mpi, only_rules
-from nearfield.tune.request import Request
+from nearfield.rules.schema import find_rules_path, load_only_rules, load_rules, load_rules_of_mpi
+from nearfield.tune.request import TuneRequest
 from nearfield.tune.search import Trial
 from nearfield.tune.trial_log import TrialLine
 from nearfield.tune.trial_log_file import TrialLogFile
-from nearfield.tune.tuning import PHASES, Tuning
-from nearfield.ui.progress import TimeLeft
+from nearfield.tune.tuning import PHASE_NAMES, Tuning
+from nearfield.ui.progress import RemainingTimeEstimate
 
 
 def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,17 +32,19 @@ def test_every_mpi_gets_the_rules_for_it(machine: Machine, monkeypatch: pytest.M
     assert [row[:2] for row in rows] == [["openmpi-5.0.11", "shared-l3"], ["mpich-5.0.2", "shared-l3"]]
     assert "run -- mpirun ..." in done.output, "the folder is found without being named"
     for inst in (OPENMPI, MPICH):
-        chosen, rules = load_rules_of_mpi(find_rules(None), inst.family, inst.version)
+        chosen, rules = load_rules_of_mpi(find_rules_path(None), inst.family, inst.version)
         assert (chosen.stem, rules.mpi.family) == (inst.name, inst.family)
         assert load_rules_of_mpi(folder, inst.family, re.sub(r"\d+$", "77", inst.version))[0] == chosen, "a patch level"
         plan, _ = plan_launch(["true"], folder, False, inst.name)
-        assert plan.values and set(plan.values) == set(rules.knobs().launch_environment(rules.rule[0].parameters, {}))
-        path, rules = only_rules(folder, inst.family)
-        assert next(iter(plan.values)) in export_text(rules, inst.family, "env", path)
+        assert plan.variables and set(plan.variables) == set(
+            rules.find_knob_file().launch_environment(rules.rule[0].parameters, {})
+        )
+        path, rules = load_only_rules(folder, inst.family)
+        assert next(iter(plan.variables)) in export_text(rules, inst.family, "env", path)
     with pytest.raises(UsageError, match=r"no rules in nearfield-rules are for intel 2021; there are mpich 5.0.2 \(mp"):
         load_rules_of_mpi(folder, "intel", "2021")
     with pytest.raises(UsageError, match=r"has rules for mpich 5.0.2 \(mpich-5.0.2.toml\), openmpi"):
-        only_rules(folder)
+        load_only_rules(folder)
     question = cached_plan._cache_key(["true"], None, False, "mpich")
     (folder / "mpich-5.0.2.toml").write_text((folder / "mpich-5.0.2.toml").read_text() + "\n")
     assert cached_plan._cache_key(["true"], None, False, "mpich") != question, "what is kept is of other rules"
@@ -96,8 +98,8 @@ def test_the_time_is_announced_before(machine: Machine) -> None:
     assert "2 MPIs (openmpi-5.0.11, mpich-5.0.2): about 11 min in all, of which 1 min to build" in said
     phases = "(searching 2 min 15 s, playing off 45 s, confirming 2 min)"
     assert f"1 of 2, openmpi-5.0.11, shared-l3: about 5 min, at most 10 min 40 s {phases}" in said
-    with TrialLogFile(Path("nearfield-rules/mpich-5.0.2.toml")).locked(resume=True) as unfinished:
-        unfinished.add(TrialLine.of("shared-l3", 60.0, Trial({}, "model", "unfit")))
+    with TrialLogFile(Path("nearfield-rules/mpich-5.0.2.toml")).open_locked(resume=True) as unfinished:
+        unfinished.add(TrialLine.from_trial("shared-l3", 60.0, Trial({}, "model", "unfit")))
     said = tune("--all-mpis", "--resume").output
     assert "about 10 min in all" in said and "about 4 min, at most 8 min" in said
 
@@ -106,17 +108,17 @@ def test_progress_says_how_long_the_tune_will_take(machine: Machine) -> None:
     """Does a log get a line when a phase begins, do trials report how many there are and the best, and is a tune that
     takes longer than planned reported as such, with the time at which it ends at the latest?"""
     reported: list[str | Progress] = []
-    Tuning(Request(budget_s=2.0, mpi="openmpi"), reported.append).run()
+    Tuning(TuneRequest(budget_s=2.0, mpi="openmpi"), reported.append).run()
     events = [event for event in reported if isinstance(event, Progress)]
     assert str(reported[0]).startswith("openmpi-5.0.11, shared-l3: about 2 s, at most ")
     phases = [event for event in events if event.text.endswith("s are planned")]
-    assert [event.phase for event in phases] == [f"shared-l3: {name}" for name in PHASES]
+    assert [event.phase for event in phases] == [f"shared-l3: {name}" for name in PHASE_NAMES]
     assert any(re.fullmatch(r"\d+ tried, best \d\.\d\dx", event.text) for event in events)
     assert any(re.fullmatch(r"\d+ launch(es)?", event.text) for event in events)
-    assert all(event.left_s <= event.max_left_s and 0 <= event.share < 1 for event in events)  # type: ignore[operator]
-    now, left = [0.0], TimeLeft(lambda: now[0])
-    left.update(Progress("50 s are planned", 0.5, 50.0, 130.0, "same-core: searching"))
-    assert left.line() == "same-core: searching: 50 s are planned: 50 % done, about 50 s left"
+    assert all(event.remaining_s <= event.max_remaining_s and 0 <= event.share < 1 for event in events)  # type: ignore[operator]
+    now, left = [0.0], RemainingTimeEstimate(lambda: now[0])
+    left.add_event(Progress("50 s are planned", 0.5, 50.0, 130.0, "same-core: searching"))
+    assert left.format_line() == "same-core: searching: 50 s are planned: 50 % done, about 50 s left"
     now[0] = 110.0
     assert str(left) == "taking longer than estimated, at most 20 s more"
 

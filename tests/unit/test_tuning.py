@@ -21,26 +21,26 @@ from factories import (
 )
 
 from nearfield.base.topology import Topology
-from nearfield.rules.criterion import MESSAGES, confirmation_cases
+from nearfield.rules.criterion import MESSAGE_PATTERNS, confirmation_cases
 from nearfield.rules.schema import UndecidedTable
-from nearfield.tune.confirmed import tried_table
+from nearfield.tune.confirmed import make_tried_table
 from nearfield.tune.search import Trial
-from nearfield.tune.tuning import Request, Tuning
+from nearfield.tune.tuning import TuneRequest, Tuning
 
 pytestmark = pytest.mark.usefixtures("no_waiting")
 
 
 def tuned(benchmark: FormulaBenchmark, **more: object) -> tuple[Any, list[Trial]]:
     topology = Topology.from_synthetic("package:1 l3:1 l2:2 core:1 pu:1")
-    made = Tuning(Request(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more))
-    return made._tune(benchmark, "same-node", (0, 1), topology, ENDLESS)
+    made = Tuning(TuneRequest(exhaustive=True, sizes=SIZES, ranks_per_node=2, **more))
+    return made._tune_distance(benchmark, "same-node", (0, 1), topology, ENDLESS)
 
 
 def test_a_rule_is_what_is_known_to_be_best() -> None:
     """From search to rule: is the known best its parameters, and the known gain its gain?"""
     rule, trials = tuned(FormulaBenchmark(hill))
     assert rule.parameters == BEST and rule.reason == ""
-    expected = hill(KNOBS.complete(BEST), ("stream", 8)) / hill(KNOBS.complete({}), ("stream", 8))
+    expected = hill(KNOBS.with_defaults(BEST), ("stream", 8)) / hill(KNOBS.with_defaults({}), ("stream", 8))
     assert rule.gain and rule.gain.low < expected < rule.gain.high
     assert rule.gain.value == pytest.approx(expected, rel=0.01)
     assert {(point.pattern, point.size_bytes) for point in rule.point} == set(confirmation_cases(SIZES))
@@ -49,7 +49,7 @@ def test_a_rule_is_what_is_known_to_be_best() -> None:
 
 
 def test_no_rule_where_stock_is_best() -> None:
-    rule, _ = tuned(FormulaBenchmark(lambda whole, case: 1.0 if whole == KNOBS.complete({}) else 0.9))
+    rule, _ = tuned(FormulaBenchmark(lambda whole, case: 1.0 if whole == KNOBS.with_defaults({}) else 0.9))
     assert (rule.parameters, rule.gain, rule.reason) == ({}, None, "nothing was faster than the defaults")
 
 
@@ -74,7 +74,9 @@ def test_a_small_gain_is_a_rule(gains: dict[int, float], seed: int) -> None:
     )
     rule, _ = tuned(benchmark)
     assert rule.parameters == BIG
-    logs = [math.log(gains.get(size, 1.0)) for pattern, size in confirmation_cases(SIZES) if pattern in MESSAGES]
+    logs = [
+        math.log(gains.get(size, 1.0)) for pattern, size in confirmation_cases(SIZES) if pattern in MESSAGE_PATTERNS
+    ]
     assert rule.gain and math.log(rule.gain.value) == pytest.approx(math.fsum(logs) / len(logs), abs=0.002)
 
 
@@ -97,7 +99,7 @@ def test_a_rule_keeps_to_the_memory() -> None:
     """Is what needs more memory than is allowed never started, and the best of the rest chosen?"""
     benchmark, limit = FormulaBenchmark(hill), 10 << 20
     rule, trials = tuned(benchmark, memory_limit_bytes=limit)
-    assert max(KNOBS.memory(settings, 2) for settings in benchmark.started) <= limit
+    assert max(KNOBS.shared_memory_bytes(settings, 2) for settings in benchmark.started) <= limit
     assert rule.parameters == {"eager": 65536, "fragment": 131072}
     assert any("MiB per rank" in trial.reason for trial in trials)
 
@@ -110,7 +112,7 @@ def test_what_was_tried_is_counted_by_what_came_of_it() -> None:
     search = run_search(
         benchmark,
         [BIG, MANY, {"copies": "none"}],
-        refused=lambda settings: "too big" if "fragment" in settings else None,
+        get_rejection_reason=lambda settings: "too big" if "fragment" in settings else None,
     )
-    tried = tried_table(search.trials)
+    tried = make_tried_table(search.trials)
     assert (tried.measured, tried.left, tried.refused, tried.unfit) == (1, 0, 1, ["copies = none: dies"])

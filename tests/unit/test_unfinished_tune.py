@@ -14,17 +14,17 @@ import pytest
 from factories import MODEL, FormulaBenchmark, hill, run_search
 from tune_machine import GRID, OPENMPI, Machine, after, combinations, resuming, tune
 
-from nearfield.base.errors import NOT_DECIDED, NearfieldError, ProfileError, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, NearfieldError, ProfileError, UsageError
 from nearfield.base.paired import Gain
 from nearfield.base.topology import Topology
 from nearfield.cli import signals
-from nearfield.rules.gains import Case
+from nearfield.rules.gains import BenchmarkCase
 from nearfield.rules.knobs import Settings
 from nearfield.rules.schema import load_rules
-from nearfield.tune.request import Request
+from nearfield.tune.request import TuneRequest
 from nearfield.tune.search import Trial
 from nearfield.tune.starved import JobStarved, OutOfTime
-from nearfield.tune.trial_log import TrialLine, read_line
+from nearfield.tune.trial_log import TrialLine, parse_log_line
 from nearfield.tune.trial_log_file import TrialLogFile
 
 # ---- going on
@@ -81,10 +81,10 @@ def test_nothing_is_confirmed_before_anything_gained(machine: Machine) -> None:
     """Is there no file that sets nothing, a word that says why, an exit code of its own, and a way to go on?"""
     interrupt_at(machine, 3)
     ended = tune("--resume", "--confirm-best")
-    assert ended.exit_code == NOT_DECIDED and not Path("rules.toml").exists()
+    assert ended.exit_code == NOT_DECIDED_EXIT_CODE and not Path("rules.toml").exists()
     assert "shared-l3: not decided: the search was interrupted" in ended.output and "run --rules" not in ended.output
     assert resuming(ended.output) == ["--resume", "-o", "rules.toml"]
-    assert tune("--resume").exit_code == 0 and load_rules(Path("rules.toml")).sets_something
+    assert tune("--resume").exit_code == 0 and load_rules(Path("rules.toml")).has_any_setting
 
 
 # ---- what is not decided
@@ -95,7 +95,7 @@ def test_a_busy_machine_shows_no_defaults_to_be_best(machine: Machine) -> None:
     it measured again when it goes on, and decided once the machine is quiet?"""
     machine.gains, machine.others = 1.0, 0.97
     ended = tune(*GRID, "--json")
-    assert ended.exit_code == NOT_DECIDED and not Path("rules.toml").exists()
+    assert ended.exit_code == NOT_DECIDED_EXIT_CODE and not Path("rules.toml").exists()
     printed = json.loads(ended.stdout)
     assert printed["verdicts"] == {"shared-l3": "not decided"} and printed["rule"] == []
     assert "other programs took 97% of the cores' time" in printed["undecided"][0]["reason"]
@@ -105,7 +105,7 @@ def test_a_busy_machine_shows_no_defaults_to_be_best(machine: Machine) -> None:
     done = tune("--resume", "--json")
     assert done.exit_code == 0 and json.loads(done.stdout)["verdicts"] == {"shared-l3": "defaults are best"}
     assert machine.started[OPENMPI.name][: len(combinations(OPENMPI))] == combinations(OPENMPI)
-    assert not load_rules(Path("rules.toml")).sets_something and not list(Path().glob("*.trials"))
+    assert not load_rules(Path("rules.toml")).has_any_setting and not list(Path().glob("*.trials"))
     assert "memory_per_rank_bytes" not in Path("rules.toml").read_text()  # nothing is set, so nothing is needed
 
 
@@ -122,21 +122,21 @@ def test_launches_of_a_confirmation_are_not_lost(machine: Machine) -> None:
 
     machine.on_start, machine.others = begin_launch, 0.97
     ended = tune(*GRID)
-    assert ended.exit_code == NOT_DECIDED and "only 4 of the 6 launches" in ended.output
+    assert ended.exit_code == NOT_DECIDED_EXIT_CODE and "only 4 of the 6 launches" in ended.output
     assert "measured 1.30x, but was not confirmed" in ended.output
     assert "4 confirming launches" in ended.output and not Path("rules.toml").exists()
     started = len(machine.started[OPENMPI.name])
     machine.on_start = lambda name, count: None
     assert tune(*resuming(ended.output)).exit_code == 0
     assert machine.started[OPENMPI.name][started:] == [launches[0]] * 2, "neither searched nor confirmed again"
-    assert load_rules(Path("rules.toml")).sets_something
+    assert load_rules(Path("rules.toml")).has_any_setting
 
 
 def test_decided_distances_are_saved_without_the_others(machine: Machine) -> None:
     """If one of two distances is not decided, does the file hold the rule of the other and say what is missing, does
     the exit code tell, and does the resumed tune only tune the missing one?"""
     machine.topology = Topology.from_synthetic("package:2 l3:1 l2:2 core:1 pu:1")
-    near, far = machine.topology.representatives()
+    near, far = machine.topology.representative_pairs()
 
     def starve(name: str, count: int) -> None:
         if machine.is_confirming(far):
@@ -144,7 +144,7 @@ def test_decided_distances_are_saved_without_the_others(machine: Machine) -> Non
 
     machine.on_start = starve
     ended = tune(*GRID)
-    assert ended.exit_code == NOT_DECIDED and f"{far}: not decided: " in ended.output
+    assert ended.exit_code == NOT_DECIDED_EXIT_CODE and f"{far}: not decided: " in ended.output
     rules = load_rules(Path("rules.toml"))
     assert [rule.distance for rule in rules.rule] == [near] and [one.distance for one in rules.undecided] == [far]
     machine.on_start = lambda name, count: None
@@ -171,7 +171,7 @@ def test_a_starved_trial_is_measured_again(machine: Machine) -> None:
     machine.started.clear()
     assert ended.exit_code == 0, "all were tried"
     ended = tune(*GRID, "-o", "third.toml")
-    assert ended.exit_code == NOT_DECIDED and "there was no time for 1 of the settings" in ended.output
+    assert ended.exit_code == NOT_DECIDED_EXIT_CODE and "there was no time for 1 of the settings" in ended.output
     machine.started.clear()
     machine.on_start = lambda name, count: None
     assert tune("--resume", "-o", "third.toml").exit_code == 0
@@ -199,9 +199,9 @@ def test_a_search_goes_on_as_it_would_have(count: int) -> None:
     """What is proposed follows from what was measured: does a search that knows the trials of an earlier one propose
     the same ones again, measure none of them, and go on as if it had never been interrupted?"""
     whole = run_search(FormulaBenchmark(hill, noise=0), MODEL, 28)
-    known = [TrialLine.of("same-core", 0.0, trial).trial() for trial in whole.trials[:count]]
+    known = [TrialLine.from_trial("same-core", 0.0, trial).to_trial() for trial in whole.trials[:count]]
     benchmark = FormulaBenchmark(hill, noise=0)
-    search = run_search(benchmark, MODEL, 28, known=known)
+    search = run_search(benchmark, MODEL, 28, earlier_trials=known)
     assert [(t.settings, t.state, t.score) for t in search.trials] == [
         (t.settings, t.state, t.score) for t in whole.trials
     ]
@@ -211,7 +211,7 @@ def test_a_search_goes_on_as_it_would_have(count: int) -> None:
 def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None:
     """With two distances, is the rule of the first taken as it is, and the second tuned from where it was?"""
     machine.topology = Topology.from_synthetic("package:2 l3:1 l2:2 core:1 pu:1")
-    near, far = machine.topology.representatives()
+    near, far = machine.topology.representative_pairs()
     every = combinations(OPENMPI)
 
     def on_start(name: str, count: int) -> None:
@@ -239,7 +239,7 @@ def test_a_distance_that_is_done_is_not_measured_again(machine: Machine) -> None
 
 def read(rules: str) -> TrialLogFile:
     """Returns the lines that are kept beside these rules."""
-    with TrialLogFile(Path(rules)).locked(resume=True) as unfinished:
+    with TrialLogFile(Path(rules)).open_locked(resume=True) as unfinished:
         return unfinished
 
 
@@ -351,35 +351,38 @@ def test_the_file_is_for_nobody_else(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("mine")
     for trap in (lambda: file.symlink_to(tmp_path / "target"), lambda: file.write_text("a letter\n")):
         trap()
-        with pytest.raises(ProfileError), TrialLogFile(rules).locked(resume=False):
+        with pytest.raises(ProfileError), TrialLogFile(rules).open_locked(resume=False):
             pass
         assert file.read_text() in ("mine", "a letter\n")
         file.unlink()
-    with TrialLogFile(rules).locked(resume=False) as unfinished:
-        unfinished.record_request(Request())
+    with TrialLogFile(rules).open_locked(resume=False) as unfinished:
+        unfinished.record_request(TuneRequest())
         assert file.stat().st_mode & 0o777 == 0o600
-        with pytest.raises(UsageError, match="another tune is at work"), TrialLogFile(rules).locked(resume=True):
+        with pytest.raises(UsageError, match="another tune is at work"), TrialLogFile(rules).open_locked(resume=True):
             pass
     file.chmod(0o666)
-    with pytest.raises(ProfileError, match="only you may write"), TrialLogFile(rules).locked(resume=True):
+    with pytest.raises(ProfileError, match="only you may write"), TrialLogFile(rules).open_locked(resume=True):
         pass
 
 
 def test_a_trial_is_read_as_it_was_written(tmp_path: Path) -> None:
     """Are trials read as written, unusable ones, too, and is one with impossible numbers left out?"""
-    gains: dict[Case, Gain] = {("pingpong", 8): Gain(1.25, 1.2, 1.3, 6), ("stream", 1 << 20): Gain(0.9, 0.8, 1.0, 2)}
+    gains: dict[BenchmarkCase, Gain] = {
+        ("pingpong", 8): Gain(1.25, 1.2, 1.3, 6),
+        ("stream", 1 << 20): Gain(0.9, 0.8, 1.0, 2),
+    }
     good = [
         Trial({"eager_limit": 65536, "single_copy": "none"}, "model", gains=gains, c2c_latency_ns=51.5),
         Trial({"eager_limit": 4096}, "search", "unfit", reason='dies "so"\n\x1b[2J'),
     ]
     bad = Trial({}, "grid", gains={("pingpong", 8): Gain(float("inf"), 1, 1, 1)})
-    with TrialLogFile(tmp_path / "rules.toml").locked(resume=False) as unfinished:
-        unfinished.record_request(Request(sizes=(8, 64), never_below=0.8, command="nearfield tune"))
+    with TrialLogFile(tmp_path / "rules.toml").open_locked(resume=False) as unfinished:
+        unfinished.record_request(TuneRequest(sizes=(8, 64), never_below=0.8, command="nearfield tune"))
         for spent, trial in enumerate([*good, bad]):
-            unfinished.add(TrialLine.of("same-core", float(spent), trial))
-    with TrialLogFile(tmp_path / "rules.toml").locked(resume=True) as again:
-        assert again.resume_request() == Request(sizes=(8, 64), never_below=0.8, command="nearfield tune")
-        assert (again.trials("same-core"), again.spent_s("same-core"), again.damaged) == (good, 1.0, 1)
-    text = TrialLine.of("same-core", 0.0, good[0]).model_dump_json().replace("c2c_latency_ns", "flag_ns")
-    old = read_line(text.encode())
-    assert "flag_ns" in text and isinstance(old, TrialLine) and old.trial() == good[0], "as it was called before"
+            unfinished.add(TrialLine.from_trial("same-core", float(spent), trial))
+    with TrialLogFile(tmp_path / "rules.toml").open_locked(resume=True) as again:
+        assert again.read_request() == TuneRequest(sizes=(8, 64), never_below=0.8, command="nearfield tune")
+        assert (again.trials("same-core"), again.spent_s("same-core"), again.num_damaged_lines) == (good, 1.0, 1)
+    text = TrialLine.from_trial("same-core", 0.0, good[0]).model_dump_json().replace("c2c_latency_ns", "flag_ns")
+    old = parse_log_line(text.encode())
+    assert "flag_ns" in text and isinstance(old, TrialLine) and old.to_trial() == good[0], "as it was called before"

@@ -6,7 +6,7 @@ import pytest
 
 from nearfield.base.errors import UsageError
 from nearfield.base.units import (
-    UNITS,
+    FORMATTER_BY_UNIT,
     counted,
     format_bytes,
     format_ns,
@@ -17,7 +17,7 @@ from nearfield.base.units import (
     parse_bytes,
     parse_share,
 )
-from nearfield.profile.records import ALLOWED_WORDS
+from nearfield.profile.records import ALLOWED_WORDS_BY_COLUMN
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_times_have_three_digits(time_ns: float, text: str) -> None:
 
 def test_every_unit_of_records_can_be_shown() -> None:
     """Is there a way to write every unit that a record may have, and no other?"""
-    assert set(UNITS) == set(ALLOWED_WORDS["unit"])
+    assert set(FORMATTER_BY_UNIT) == set(ALLOWED_WORDS_BY_COLUMN["unit"])
 
 
 def test_values_with_their_interval() -> None:

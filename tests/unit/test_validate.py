@@ -14,7 +14,7 @@ from nearfield.base.errors import ProfileError
 from nearfield.base.estimates import Estimate
 from nearfield.machine import DescribedMachine, load_machine
 from nearfield.machine.captured import machine_from_profile
-from nearfield.machine.files import as_toml
+from nearfield.machine.files import to_toml
 from nearfield.profile import Profile, load, schema
 from nearfield.profile.records import from_rows
 from nearfield.validate import cases, page, scores, table, trust
@@ -65,14 +65,14 @@ def test_a_score_is_what_the_ratios_say() -> None:
 def test_the_live_repeat_error_is_that_of_the_second_measurement() -> None:
     """Of the records that it has."""
     first, other = pair(100, 100), pair(100, 100, size_bytes=16)
-    (one,) = scores.scores_by_metric([first, other], {first.key: 150.0})
+    (one,) = scores.scores_by_metric([first, other], {first.record_key: 150.0})
     assert one.repeat == pytest.approx(1.5)
 
 
 def test_the_order_of_states_counts_only_those_that_differ() -> None:
     """By 10 %: of three pairs two differ, and one of these is in order."""
     group = [pair(100, 10, state="reused"), pair(105, 5, state="exclusive"), pair(200, 8, state="modified")]
-    assert scores.order_of_states(group) == scores.StateOrder(1, 2)
+    assert scores.score_state_order(group) == scores.StateOrder(1, 2)
 
 
 def test_a_step_has_place_sign_and_size() -> None:
@@ -90,8 +90,8 @@ def test_a_step_has_place_sign_and_size() -> None:
 
 def test_a_message_that_is_shorter_than_a_flag_is_a_contradiction() -> None:
     """And is refused with the reason?"""
-    assert not list(trust.contradictions(profile_of([FLAG, MESSAGE])))
-    (why,) = trust.contradictions(profile_of([FLAG, MESSAGE | {"value": 80.0}]))
+    assert not list(trust.describe_contradictions(profile_of([FLAG, MESSAGE])))
+    (why,) = trust.describe_contradictions(profile_of([FLAG, MESSAGE | {"value": 80.0}]))
     assert "moved" in why and "80 ns" in why
 
 
@@ -99,10 +99,10 @@ def test_the_place_of_the_records_counts_and_not_that_of_the_start() -> None:
     """Cores that moved after the calibration are no contradiction if the records are of one place."""
     place = schema.Place(pair="0-1", distance="shared-l3", c2c_latency_ns=FLAG["value"], share=0.7, used=True)
     calibration = schema.Calibration(memory_latency_ns=100.0, common_clock=True, flag_ns=4 * FLAG["value"])
-    assert list(trust.contradictions(profile_of([FLAG, MESSAGE], calibration=calibration)))
-    assert not list(trust.contradictions(profile_of([FLAG, MESSAGE], calibration=calibration, place=[place])))
+    assert list(trust.describe_contradictions(profile_of([FLAG, MESSAGE], calibration=calibration)))
+    assert not list(trust.describe_contradictions(profile_of([FLAG, MESSAGE], calibration=calibration, place=[place])))
     moved = place.model_copy(update={"c2c_latency_ns": 4 * FLAG["value"]})
-    reasons = list(trust.contradictions(profile_of([FLAG, MESSAGE], place=[moved])))
+    reasons = list(trust.describe_contradictions(profile_of([FLAG, MESSAGE], place=[moved])))
     assert any("place of the records" in why for why in reasons)
 
 
@@ -145,13 +145,15 @@ def test_records_to_which_a_value_was_fitted_are_not_scored() -> None:
               "fitted_to": ["pingpong:half_round_trip:size_bytes=8"]}  # fmt: skip
     rows = [MESSAGE, MESSAGE | {"size_bytes": 64}, MESSAGE | {"state": "modified"}]
     found = cases.simulate_records(machine(messaging__send_ns=fitted), profile_of(rows).records, None)
-    assert found.fitted == {"pingpong": 2} and [one.row["size_bytes"] for one in found.pairs] == [64]
+    assert found.num_fitted_by_scenario == {"pingpong": 2} and [
+        one.measured_row["size_bytes"] for one in found.pairs
+    ] == [64]
 
 
 def test_what_cannot_be_simulated_says_why() -> None:
     """And is not scored."""
     found = cases.simulate_records(machine(), profile_of([FLAG, MESSAGE]).records, None)
-    assert found.skipped["floor"] == (1, "it is not simulated") and len(found.pairs) == 1
+    assert found.skipped_by_scenario["floor"] == (1, "it is not simulated") and len(found.pairs) == 1
 
 
 # ---- the whole
@@ -159,12 +161,12 @@ def test_what_cannot_be_simulated_says_why() -> None:
 
 @pytest.fixture(scope="module")
 def validation() -> Any:
-    return validate(machine(), [QUIET], max_bytes=4096)
+    return validate(machine(), [QUIET], max_message_bytes=4096)
 
 
 def test_the_table_has_a_row_for_each_metric_and_one_for_all(validation: Any) -> None:
     """As Markdown, with the intervals beside the error."""
-    lines = table.as_markdown(validation).splitlines()
+    lines = table.format_markdown(validation).splitlines()
     names = [f"{one.scenario} {one.metric}" for one in validation.scores]
     assert len(names) >= 3 and all(any(line.startswith(f"| {name} |") for line in lines) for name in names)
     assert sum(line.startswith("| all |") for line in lines) == 1 and "(intervals)" in lines[2]
@@ -179,7 +181,7 @@ def test_the_page_draws_both_over_one_another(validation: Any) -> None:
 
 def test_a_profile_repeats_itself_exactly(tmp_path: Path) -> None:
     """Given twice."""
-    twice = validate(machine(), [QUIET, QUIET], max_bytes=1024)
+    twice = validate(machine(), [QUIET, QUIET], max_message_bytes=1024)
     assert all(one.repeat == pytest.approx(1) for one in twice.scores)
 
 
@@ -220,7 +222,7 @@ def test_a_file_keeps_fitted_values(tmp_path: Path) -> None:
     fitted = {"value": 90.0, "kind": "fitted", "interval": [80.0, 100.0], "probe": "x", "fitted_to": ["a chain"]}
     one = machine(messaging__send_ns=fitted)
     one.name = "mine"
-    (tmp_path / "mine.toml").write_text(as_toml(one))
+    (tmp_path / "mine.toml").write_text(to_toml(one))
     assert load_machine(str(tmp_path / "mine.toml")) == one
 
 

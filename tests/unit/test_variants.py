@@ -10,7 +10,7 @@ import pytest
 
 from nearfield import mpi
 from nearfield._native import simulation, trace
-from nearfield.measure.live.launch import describe_scenarios
+from nearfield.measure.live.launch import query_scenarios
 from nearfield.measure.sim.describe import describe_scenario
 from nearfield.mpi import Installation
 
@@ -56,7 +56,7 @@ def test_what_both_backends_have_is_declared_once() -> None:
 def test_both_backends_describe_a_scenario_alike(installations: list[Installation]) -> None:
     """And is every file of the engine one of its scenarios?"""
     inst = installations[0]
-    live = {one.name: one for one in describe_scenarios(inst, mpi.program(inst))}
+    live = {one.name: one for one in query_scenarios(inst, mpi.build_target(inst))}
     assert sorted(name.replace("-", "_") for name in live) == variants("probe/scenarios")
     for spec in simulation.scenarios():
         if spec.name in live:

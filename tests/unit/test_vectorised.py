@@ -85,7 +85,7 @@ def test_rows_of_views_are_vectorised(tmp_path: Path, way: str) -> None:
     """Does the same hold for rows of views, through the C++ header? (Not checked for `by_index` and `by_local_alias`:
     GCC 12 takes no notice of `restrict` on a pointer that is no parameter, and checks.)"""
     compiler("g++")
-    inst = mpi.discover()[0]
+    inst = mpi.find_usable_mpis()[0]
     file = ROOT / "tests/programs/view_loops.cpp"
     command = [str(inst.compiler), "-std=c++20", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", f"-I{ROOT / 'include'}"]
     text = report([*command, str(file)], tmp_path, {**inst.env, FAMILIES[inst.family].compiler_variable: "g++"})

@@ -7,14 +7,14 @@ import pytest
 from nearfield.base.errors import UsageError
 from nearfield.cli.axes import parse_policies
 from nearfield.cli.simulate_tables import conclusion_sentences
-from nearfield.measure.sim.operations import Savings
+from nearfield.measure.sim.operations import PolicySavings
 
 
-def savings(size_bytes: int, slowdown: float = 1.0, **by_policy: float) -> Savings:
+def savings(size_bytes: int, slowdown: float = 1.0, **by_policy: float) -> PolicySavings:
     """Returns a case; "ddio_3" is ddio:ways=3."""
     names = {name: name.replace("ddio_", "ddio:ways=").replace("_", "-") for name in by_policy}
     shares = {names[name]: share for name, share in by_policy.items()}
-    return Savings("bcast", 2, 2, size_bytes, slowdown, 100.0, by_policy=shares)
+    return PolicySavings("bcast", 2, 2, size_bytes, slowdown, 100.0, by_policy=shares)
 
 
 def test_the_best_policy_of_each_size_is_named() -> None:

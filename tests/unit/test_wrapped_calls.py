@@ -14,7 +14,7 @@ NEEDS_NO_WRAPPER = re.compile(
 
 def test_the_recorder_wraps_the_functions_of_the_table() -> None:
     table = (PRELOAD / "mpi" / "calls.def").read_text()
-    names = re.findall(r"^(?:CALL|BOTH|COLLECTIVE)\((\w+),", table, re.MULTILINE)
+    names = re.findall(r"^(?:CALL|CALL_WITH_LARGE|COLLECTIVE_CALL)\((\w+),", table, re.MULTILINE)
     sources = "\n".join(file.read_text() for file in (PRELOAD / "observe" / "mpi").glob("*.cpp"))
     wrapped = set(re.findall(r"\w+", sources)) | {word.removeprefix("MPI_") for word in re.findall(r"MPI_\w+", sources)}
     assert len(names) > 100

@@ -1,4 +1,5 @@
-"""Derives the grid of a program's halo exchange: the decomposition over ranks, and the number of cells.
+"""Derives the grid of a program's halo exchange from its messages: the decomposition over ranks, and the number of
+cells.
 
 The inputs are a Cartesian communicator and the messages between neighbouring ranks. The lengths of the faces give the
 cells, and the distance between the addresses of a rank's lowest and highest face gives the rank's cells in that
@@ -13,7 +14,9 @@ from nearfield._native import advise as native
 from nearfield.advise.run import MessageGroup, ObservedRun
 
 PROC_NULL = -2
-Faces = dict[tuple[int, int, bool], MessageGroup]  # by dimension, side (0: low, 1: high) and whether the face is sent
+FaceMessages = dict[
+    tuple[int, int, bool], MessageGroup
+]  # (dimension, side (0: low, 1: high), whether the face is sent) -> messages
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Grid:
     dims: tuple[int, ...]  # ranks along each dimension
     periodic: tuple[bool, ...]
     element_bytes: int
-    exchanges: int  # number of exchanges by the rank with the largest number
+    num_exchanges: int  # number of exchanges by the rank with the largest number
     messages: list[MessageGroup]  # messages of all ranks
 
 
@@ -39,24 +42,24 @@ def derive_grids(run: ObservedRun) -> list[Grid]:
 
 
 def _derive_grid(run: ObservedRun, context: int, members: dict[int, tuple[int, native.Topology]]) -> Grid | None:
-    """Returns the grid of one Cartesian communicator; None if it cannot be derived. `members` are the world rank and
-    the topology of each rank."""
+    """Returns the grid of one Cartesian communicator; None if it cannot be derived. `members` maps each rank of the
+    communicator to its world rank and its topology."""
     topologies = {rank: topology for rank, (_, topology) in members.items()}
-    split = _find_decomposition(topologies)
-    if not split:
+    decomposition = _find_decomposition(topologies)
+    if not decomposition:
         return None
-    dims, periodic = split
+    dims, periodic = decomposition
     faces = {rank: _face_messages(run, world, context, topology) for rank, (world, topology) in members.items()}
-    known = [one for one in faces.values() if one]
-    if not known:
+    nonempty_faces = [one for one in faces.values() if one]
+    if not nonempty_faces:
         return None
-    element = min(8, *(m.found.piece_bytes for one in known for m in one.values()))
-    local = _cells_per_rank(known, dims, element)
-    if not local or element < 4:
+    element_bytes = min(8, *(m.counts.piece_bytes for one in nonempty_faces for m in one.values()))
+    local_extents = _cells_per_rank(nonempty_faces, dims, element_bytes)
+    if not local_extents or element_bytes < 4:
         return None
-    extents = tuple(cells * ranks for cells, ranks in zip(local, dims, strict=True))
-    messages = [m for one in known for m in one.values() if m.found.sends]
-    return Grid(extents, dims, periodic, element, max(m.found.messages for m in messages), messages)
+    extents = tuple(cells * ranks for cells, ranks in zip(local_extents, dims, strict=True))
+    messages = [m for one in nonempty_faces for m in one.values() if m.counts.sends]
+    return Grid(extents, dims, periodic, element_bytes, max(m.counts.messages for m in messages), messages)
 
 
 def _find_decomposition(topologies: dict[int, native.Topology]) -> tuple[tuple[int, ...], tuple[bool, ...]] | None:
@@ -69,73 +72,75 @@ def _find_decomposition(topologies: dict[int, native.Topology]) -> tuple[tuple[i
         return None
     dims, periodic = [], []
     for dimension in range(len(first.sources) // 2):
-        length, at = 1, topologies[0].sources[2 * dimension + 1]
-        while at > 0 and length <= len(topologies):
-            length, at = length + 1, topologies[at].sources[2 * dimension + 1]
+        length, rank = 1, topologies[0].sources[2 * dimension + 1]
+        while rank > 0 and length <= len(topologies):
+            length, rank = length + 1, topologies[rank].sources[2 * dimension + 1]
         dims.append(length)
-        periodic.append(at == 0)
+        periodic.append(rank == 0)
     ranks = 1
     for count in dims:
         ranks *= count
     return (tuple(dims), tuple(periodic)) if ranks == len(topologies) else None
 
 
-def _face_messages(run: ObservedRun, world_rank: int, context: int, topology: native.Topology) -> Faces:
-    """Returns the messages of a rank with its neighbours, by face. Returns none if the rank also sends to others, or if
-    one rank is its neighbour on two sides."""
+def _face_messages(run: ObservedRun, world_rank: int, context: int, topology: native.Topology) -> FaceMessages:
+    """Returns the messages of a rank with its neighbours, by face. Returns {} if the rank also communicates with other
+    ranks, or if one rank is its neighbour on two sides."""
     sides: dict[int, tuple[int, int]] = {}
-    for place, neighbour in enumerate(topology.sources):
-        if neighbour in sides:
+    for place, neighbor in enumerate(topology.sources):
+        if neighbor in sides:
             return {}  # one rank is both the lower and the upper neighbour
-        if neighbour != PROC_NULL and neighbour != topology.rank:
-            sides[neighbour] = place // 2, place % 2
-    found: Faces = {}
+        if neighbor != PROC_NULL and neighbor != topology.rank:
+            sides[neighbor] = place // 2, place % 2
+    faces: FaceMessages = {}
     for one in run.messages:
-        if one.rank != world_rank or one.found.context != context:
+        if one.rank != world_rank or one.counts.context != context:
             continue
-        side = sides.get(one.found.peer)
+        side = sides.get(one.counts.peer)
         if side is None:
             return {}
-        key = (*side, one.found.sends)
-        if key not in found or found[key].found.messages < one.found.messages:
-            found[key] = one
-    return found
+        key = (*side, one.counts.sends)
+        if key not in faces or faces[key].counts.messages < one.counts.messages:
+            faces[key] = one
+    return faces
 
 
-def _cells_per_rank(faces: list[Faces], dims: tuple[int, ...], element: int) -> tuple[int, ...] | None:
+def _cells_per_rank(faces: list[FaceMessages], dims: tuple[int, ...], element_bytes: int) -> tuple[int, ...] | None:
     """Returns the number of cells of a rank along each dimension; None if it cannot be derived."""
-    sizes = {key[0]: one.found.bytes // element for of_rank in faces for key, one in of_rank.items()}
-    cut = [dimension for dimension, ranks in enumerate(dims) if ranks > 1]
+    sizes = {key[0]: one.counts.bytes // element_bytes for of_rank in faces for key, one in of_rank.items()}
+    split_dimensions = [dimension for dimension, ranks in enumerate(dims) if ranks > 1]
     if len(dims) == 2:
-        return _cells_per_rank_2d(faces, sizes, cut)
-    if cut == [0, 1, 2]:
+        return _cells_per_rank_2d(faces, sizes, split_dimensions)
+    if split_dimensions == [0, 1, 2]:
         cells = round((sizes[0] * sizes[1] * sizes[2]) ** 0.5)
         return cells // sizes[0], cells // sizes[1], cells // sizes[2]
-    if cut == [0, 1]:
-        row = min(m.found.piece_bytes for f in faces for key, m in f.items() if key[0] == 1) // element
+    if split_dimensions == [0, 1]:
+        row = min(m.counts.piece_bytes for f in faces for key, m in f.items() if key[0] == 1) // element_bytes
         return sizes[1] // row, sizes[0] // row, row
     return None  # a face of a slab does not determine the length of its rows
 
 
-def _cells_per_rank_2d(faces: list[Faces], sizes: dict[int, int], cut: list[int]) -> tuple[int, ...] | None:
+def _cells_per_rank_2d(
+    faces: list[FaceMessages], sizes: dict[int, int], split_dimensions: list[int]
+) -> tuple[int, ...] | None:
     """Returns the number of cells of a rank along both dimensions of a 2-D grid; None if it cannot be derived."""
-    if cut == [0, 1]:
+    if split_dimensions == [0, 1]:
         return sizes[1], sizes[0]
-    if len(cut) != 1 or cut[0] not in sizes:
+    if len(split_dimensions) != 1 or split_dimensions[0] not in sizes:
         return None
-    cells = next((found for of_rank in faces if (found := _cells_between_faces(of_rank, cut[0]))), None)
+    cells = next((found for of_rank in faces if (found := _cells_between_faces(of_rank, split_dimensions[0]))), None)
     if not cells:
         return None
-    return (cells, sizes[0]) if cut[0] == 0 else (sizes[1], cells)
+    return (cells, sizes[0]) if split_dimensions[0] == 0 else (sizes[1], cells)
 
 
-def _cells_between_faces(faces: Faces, dimension: int) -> int | None:
-    """Returns the number of a rank's cells from the low to the high side of a dimension, from the addresses of ghost
-    cells and the adjacent cells; None if the addresses do not fit."""
+def _cells_between_faces(faces: FaceMessages, dimension: int) -> int | None:
+    """Returns the number of a rank's cells from the low to the high side of a dimension, computed from the addresses of
+    the ghost cells and of the cells next to them; None if these addresses are inconsistent."""
     keys = [(dimension, side, sends) for side in (0, 1) for sends in (False, True)]
     if not all(key in faces for key in keys):
         return None
-    ghost_low, low, ghost_high, high = (faces[key].found.address for key in keys)
+    ghost_low, low, ghost_high, high = (faces[key].counts.address for key in keys)
     step = low - ghost_low
     if step <= 0 or ghost_high - high != step or (high - low) % step:
         return None

@@ -14,66 +14,66 @@ if TYPE_CHECKING:
 
     from nearfield.rules.schema import Rules, RuleTable
 
-_MAX_FACTOR = 100.0  # upper bound for the ratio of two core-to-core latencies
-_ACCURACY = 1.001
+_MAX_LATENCY_RATIO = 100.0  # upper bound for the ratio of two core-to-core latencies
+_BISECTION_ACCURACY = 1.001
 
 
 class RecordedLatency:
     """The core-to-core latency in ns of a pair of cores ("0-1") at the time of the tune; 0 if unknown. Latencies from
     `min_ns` to `max_ns` count as the same distance (gains.is_same_distance)."""
 
-    def __init__(self, pair: str, then_ns: float, min_ns: float = 0.0, max_ns: float = 0.0) -> None:
-        self.pair, self.then_ns, self.min_ns, self.max_ns = pair, then_ns, min_ns, max_ns
+    def __init__(self, pair: str, recorded_ns: float, min_ns: float = 0.0, max_ns: float = 0.0) -> None:
+        self.pair, self.recorded_ns, self.min_ns, self.max_ns = pair, recorded_ns, min_ns, max_ns
 
     @classmethod
-    def of(cls, pair: str, then_ns: float) -> RecordedLatency:
+    def from_latency(cls, pair: str, recorded_ns: float) -> RecordedLatency:
         """Computes `min_ns` and `max_ns` for a latency."""
-        beyond = (then_ns / _MAX_FACTOR, then_ns * _MAX_FACTOR) if then_ns else ()
-        return cls(pair, then_ns, *(_distance_border_ns(then_ns, one) for one in beyond))
+        beyond = (recorded_ns / _MAX_LATENCY_RATIO, recorded_ns * _MAX_LATENCY_RATIO) if recorded_ns else ()
+        return cls(pair, recorded_ns, *(_distance_border_ns(recorded_ns, one) for one in beyond))
 
 
-def depends_on_distance(rules: Rules, rule: RuleTable) -> bool:
+def depends_on_core_latency(rules: Rules, rule: RuleTable) -> bool:
     """Returns whether the rule only applies while the core-to-core latency is unchanged. Rules with the shared heap
     always apply, because the heap measures the latency itself."""
-    return bool(rule.parameters) and not rules.knobs().uses_heap(rule.parameters)
+    return bool(rule.parameters) and not rules.find_knob_file().uses_heap(rule.parameters)
 
 
-def _distance_border_ns(then: float, beyond: float) -> float:
-    """Returns, by bisection between `then` and `beyond`, the latency furthest from `then` that still counts as the same
-    distance."""
+def _distance_border_ns(recorded_ns: float, outer_ns: float) -> float:
+    """Returns, by bisection between `recorded_ns` and `outer_ns`, the latency furthest from `recorded_ns` that still
+    counts as the same distance."""
     from nearfield.rules.gains import is_same_distance  # a slow import; this function runs only when a plan is computed
 
-    like = then
-    while max(like, beyond) > _ACCURACY * min(like, beyond):
-        middle = (like * beyond) ** 0.5
-        like, beyond = (middle, beyond) if is_same_distance(middle, then) else (like, middle)
+    like = recorded_ns
+    while max(like, outer_ns) > _BISECTION_ACCURACY * min(like, outer_ns):
+        middle = (like * outer_ns) ** 0.5
+        like, outer_ns = (middle, outer_ns) if is_same_distance(middle, recorded_ns) else (like, middle)
     return like
 
 
-def find_changed_distance(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
+def find_changed_latencies(latencies: Iterable[RecordedLatency]) -> tuple[str, list[str]]:
     """Measures the current latencies, which takes some milliseconds. Returns the reason why the rules do not apply now
     (or ""), and a warning for each pair of cores whose latency is unknown."""
     warnings = []
     for recorded in latencies:
-        now_ns = _native.flag_ns(*map(int, recorded.pair.split("-"))) if recorded.then_ns else 0.0
+        now_ns = _native.flag_ns(*map(int, recorded.pair.split("-"))) if recorded.recorded_ns else 0.0
         if now_ns and not recorded.min_ns <= now_ns <= recorded.max_ns:
-            return _describe_change(recorded, now_ns), []
+            return _describe_changed_latency(recorded, now_ns), []
         if not now_ns:
-            warnings.append(_describe_unknown(recorded))
+            warnings.append(_describe_unknown_latency(recorded))
     return "", warnings
 
 
-def _describe_change(recorded: RecordedLatency, now_ns: float) -> str:
+def _describe_changed_latency(recorded: RecordedLatency, now_ns: float) -> str:
     return (
-        f"the core-to-core latency of cores {recorded.pair} is {now_ns:.0f} ns now, and was {recorded.then_ns:.0f} ns "
-        "when this was tuned: this run is the baseline (tune again, or use the rules all the same with --force)"
+        f"the core-to-core latency of cores {recorded.pair} is {now_ns:.0f} ns now, and was {recorded.recorded_ns:.0f} "
+        "ns when this was tuned: this run is the baseline (tune again, or use the rules all the same with --force)"
     )
 
 
-def _describe_unknown(recorded: RecordedLatency) -> str:
+def _describe_unknown_latency(recorded: RecordedLatency) -> str:
     why = (
         f"the core-to-core latency of cores {recorded.pair} cannot be measured now"
-        if recorded.then_ns
+        if recorded.recorded_ns
         else f"the rules do not say which core-to-core latency cores {recorded.pair} had when they were found"
     )
     return f"{why}, so it is not known whether they hold now (--force uses them without this warning)"

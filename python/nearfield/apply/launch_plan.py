@@ -18,28 +18,31 @@ class LaunchPlan:
 
     def __init__(
         self,
-        values: Mapping[str, str],
+        variables: Mapping[str, str],
         notes: Iterable[str] = (),
         warnings: Iterable[str] = (),
-        reason: str = "",
-        latencies: Iterable[Mapping[str, Any]] = (),
-        host: str = "",
+        no_variables_reason: str = "",
+        recorded_latencies: Iterable[Mapping[str, Any]] = (),
+        tuned_on_host: str = "",
         node_files: Iterable[str] = (),
     ) -> None:
-        self.values = dict(values)
+        self.variables = dict(variables)
         self.notes = list(notes)
         self.warnings = list(warnings)
-        self.reason = reason  # why no variable is set, if so
-        self.latencies = list(latencies)  # fields of the RecordedLatency objects to check before a run
-        self.host = host  # the host on which the rules were measured
+        self.no_variables_reason = no_variables_reason  # why no variable is set, if so
+        # fields of the RecordedLatency objects to check before a run
+        self.recorded_latencies = list(recorded_latencies)
+        self.tuned_on_host = tuned_on_host  # the host on which the rules were measured
         self.node_files = list(node_files)  # variables whose values are files that must exist on all nodes
 
-    def files(self) -> list[str]:
+    def referenced_files(self) -> list[str]:
         """Returns the files that the variables refer to, such as libraries to preload."""
         words = (
-            " ".join(self.values[name] for name in EXTENDED_VARIABLES if name in self.values).replace(":", " ").split()
+            " ".join(self.variables[name] for name in EXTENDED_VARIABLES if name in self.variables)
+            .replace(":", " ")
+            .split()
         )
-        return [word for word in words if word.startswith("/")] + [self.values[name] for name in self.node_files]
+        return [word for word in words if word.startswith("/")] + [self.variables[name] for name in self.node_files]
 
 
 class AppliedRules:
@@ -51,17 +54,19 @@ class AppliedRules:
         self.warnings = list(warnings)
 
 
-def merge_environment(plan: LaunchPlan, inherited: Mapping[str, str]) -> AppliedRules:
+def merge_environment(plan: LaunchPlan, inherited_environment: Mapping[str, str]) -> AppliedRules:
     """Returns the variables to add to the inherited environment. A variable that the user has set keeps its value."""
     made = AppliedRules(plan.notes, plan.warnings)
-    for name, value in plan.values.items():
-        if name in inherited and name not in EXTENDED_VARIABLES:
-            made.notes.append(f"{name} = {inherited[name]} stays, as it was set before (the rules have {value})")
+    for name, value in plan.variables.items():
+        if name in inherited_environment and name not in EXTENDED_VARIABLES:
+            made.notes.append(
+                f"{name} = {inherited_environment[name]} stays, as it was set before (the rules have {value})"
+            )
         else:
             made.environment[name] = value
             made.notes.append(f"{name} = {value}")
-    if not plan.values:
-        why = f" ({plan.reason})" if plan.reason else ""
+    if not plan.variables:
+        why = f" ({plan.no_variables_reason})" if plan.no_variables_reason else ""
         made.warnings.append(f"the defaults of this MPI are best here; nothing is set{why}")
     elif not made.environment:
         made.notes.append("nothing is set beside what was set before")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nearfield.base.errors import NearfieldError, UsageError
-from nearfield.base.files import atomic_write, read_file
+from nearfield.base.files import atomic_write, read_user_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,12 +41,12 @@ def cache_root() -> Path:
     return home / ".cache" / "nearfield"
 
 
-def get(namespace: str, key: Any) -> Any:
+def get_value(namespace: str, key: Any) -> Any:
     """Returns the value stored under a key (any JSON value). Returns None if no value is stored, or if a file on which
     the value depends has changed since."""
     text = json.dumps(key)
     try:
-        entry = json.loads(read_file(_entry_file(namespace, text)))
+        entry = json.loads(read_user_file(_entry_file(namespace, text)))
         if entry["key"] == text and all(file_signature(path) == then for path, then in entry["files"].items()):
             return entry["value"]
     except (NearfieldError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -54,7 +54,7 @@ def get(namespace: str, key: Any) -> Any:
     return None
 
 
-def put(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) -> None:
+def store_value(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) -> None:
     """Stores a value that is valid until one of the files changes. If the folder is not writable, does nothing."""
     text = json.dumps(key)
     entry = {"key": text, "files": {str(path): file_signature(path) for path in files}, "value": value}
@@ -62,15 +62,15 @@ def put(namespace: str, key: Any, value: Any, files: Iterable[str | Path] = ()) 
         file = _entry_file(namespace, text)
         file.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(file, json.dumps(entry).encode(), "")
-        _remove_oldest(file.parent)
+        _remove_oldest_entries(file.parent)
 
 
 def get_or_compute(namespace: str, key: Any, compute: Callable[[], Any], files: Iterable[str | Path]) -> Any:
     """Returns the stored value if it exists. Otherwise calls compute(), stores its result unless it is None, and
     returns it."""
-    value = get(namespace, key)
+    value = get_value(namespace, key)
     if value is None and (value := compute()) is not None:
-        put(namespace, key, value, files)
+        store_value(namespace, key, value, files)
     return value
 
 
@@ -88,7 +88,7 @@ def _entry_file(namespace: str, key: str) -> Path:
     return cache_root() / "values" / f"{namespace}-{zlib.crc32(key.encode()):08x}{len(key):x}.json"
 
 
-def _remove_oldest(folder: Path) -> None:
+def _remove_oldest_entries(folder: Path) -> None:
     """If the folder has more than 2 * MAX_ENTRIES entries, removes all but the newest MAX_ENTRIES."""
     files = list(folder.iterdir())
     if len(files) > 2 * MAX_ENTRIES:

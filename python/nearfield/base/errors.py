@@ -1,7 +1,8 @@
 """Defines the errors that users see, and exit codes. `cli.main` is the only place that prints `message` and `remedy`
 and exits."""
 
-NOT_DECIDED = 6  # exit code: the data do not decide the requested question; a gate must not treat it as success
+# exit code: the data do not decide the requested question; a gate must not treat it as success
+NOT_DECIDED_EXIT_CODE = 6
 
 
 class NearfieldError(Exception):

@@ -39,27 +39,31 @@ def estimate_mean(samples: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half)
 
 
-def t_quantile(probability: float, freedom: float) -> float:
+def t_quantile(probability: float, degrees_of_freedom: float) -> float:
     """Returns an upper quantile of Student's t: exact with one or two degrees of freedom, and otherwise by Wallace's
     approximation (Biometrika 46, 1959), which is too large by 1 % with three, and by less with more; infinity without
     degrees of freedom."""
-    if freedom <= 0:
+    if degrees_of_freedom <= 0:
         return math.inf
-    if freedom == 1:
+    if degrees_of_freedom == 1:
         return math.tan(math.pi * (probability - 0.5))
-    if freedom == 2:
+    if degrees_of_freedom == 2:
         return (2 * probability - 1) / math.sqrt(2 * probability * (1 - probability))
-    z = NormalDist().inv_cdf(probability) * (8 * freedom + 3) / (8 * freedom + 1)
-    return math.sqrt(freedom * math.expm1(z * z / freedom)) if z * z / freedom < 700 else math.inf
+    z = NormalDist().inv_cdf(probability) * (8 * degrees_of_freedom + 3) / (8 * degrees_of_freedom + 1)
+    return (
+        math.sqrt(degrees_of_freedom * math.expm1(z * z / degrees_of_freedom))
+        if z * z / degrees_of_freedom < 700
+        else math.inf
+    )
 
 
-def sum_of(parts: Iterable[Estimate]) -> Estimate:
+def sum_of_estimates(parts: Iterable[Estimate]) -> Estimate:
     """Returns the sum of the estimates. Its interval adds the ends, so that it also holds for correlated errors."""
     parts = list(parts)
     return Estimate(sum(p.value for p in parts), sum(p.low for p in parts), sum(p.high for p in parts))
 
 
-def ratio_of(a: Estimate, b: Estimate) -> Estimate | None:
+def ratio_of_estimates(a: Estimate, b: Estimate) -> Estimate | None:
     """Returns b / a with its interval, for values that were not measured in pairs. On a log scale, the interval adds
     half-widths in quadrature: the lower end combines the lower half-width of b with the upper half-width of a, the
     upper end the reverse (the MOVER method of Zou and Donner, 2008, for a difference of logarithms). If both are
@@ -82,16 +86,16 @@ def _log_ratio(larger: float, smaller: float) -> float:
     return math.log(larger / smaller) if smaller > 0 else math.inf
 
 
-def interpolate(points: Mapping[int, float], size_bytes: float) -> float:
+def interpolate_by_size(value_by_size: Mapping[int, float], size_bytes: float) -> float:
     """Returns the value at a size: interpolated on a log-log scale between two sizes; below the smallest size, its
     value; beyond the largest size, proportional to the size."""
-    sizes = sorted(points)
+    sizes = sorted(value_by_size)
     if size_bytes <= sizes[0]:
-        return points[sizes[0]]
+        return value_by_size[sizes[0]]
     if size_bytes >= sizes[-1]:
-        return points[sizes[-1]] * size_bytes / sizes[-1]
+        return value_by_size[sizes[-1]] * size_bytes / sizes[-1]
     end = bisect_right(sizes, size_bytes)
     before, after = sizes[end - 1], sizes[end]
     weight = math.log(size_bytes / before) / math.log(after / before)
-    a, b = points[before], points[after]
+    a, b = value_by_size[before], value_by_size[after]
     return math.exp((1 - weight) * math.log(a) + weight * math.log(b)) if a > 0 and b > 0 else a + weight * (b - a)

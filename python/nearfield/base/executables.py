@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # Options of launchers whose value is a file name. The file may be executable, but is not a program to launch.
-TAKES_A_FILE = (
+OPTIONS_WITH_FILE = (
     "-hostfile", "--hostfile", "-machinefile", "--machinefile", "-f", "-configfile", "--app", "-rankfile",
 )  # fmt: skip
 
 
-def which(word: str) -> str | None:
+def find_executable(word: str) -> str | None:
     """Returns the path of the executable that a shell would start for this word; None if none is found."""
     folders = [""] if "/" in word else os.get_exec_path()
     for folder in folders:
@@ -27,7 +27,7 @@ def which(word: str) -> str | None:
 
 def find_executables(argv: Sequence[str]) -> Iterator[tuple[str, str, bool]]:
     """Yields (word, path, may be a program) for each word that is an executable file. The value of an option in
-    TAKES_A_FILE is not a program."""
+    OPTIONS_WITH_FILE is not a program."""
     for before, word in zip(["", *argv], argv, strict=False):
-        if path := which(word):
-            yield word, path, before not in TAKES_A_FILE
+        if path := find_executable(word):
+            yield word, path, before not in OPTIONS_WITH_FILE

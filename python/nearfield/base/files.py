@@ -57,7 +57,7 @@ def _is_special_file(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def read_file(path: str | Path, max_bytes: int = -1) -> bytes:
+def read_user_file(path: str | Path, max_bytes: int = -1) -> bytes:
     """Returns the content of a file that a user names: the whole, or the first `max_bytes`. A named pipe is read to its
     end; if no process has it open for writing, the result is empty, since waiting for a writer might never end. Raises
     OSError, also for a name that no file can have."""
@@ -82,7 +82,7 @@ def read_small_file(path: str | Path) -> str | None:
         return None
 
 
-def bracketed_choice(path: str | Path) -> str | None:
+def read_bracketed_choice(path: str | Path) -> str | None:
     """Returns the word in brackets in a file like "always [madvise] never"; None if it has none."""
     text = read_small_file(path) or ""
     return text.partition("[")[2].partition("]")[0] or None

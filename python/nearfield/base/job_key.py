@@ -13,14 +13,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-VARIABLE = "NEARFIELD_HEAP_KEY"
+JOB_KEY_VARIABLE = "NEARFIELD_HEAP_KEY"
 _KEY_BYTES = 16  # 16 bytes, as 32 hexadecimal digits
-_HEAP = "libnearfield_heap"
+_HEAP_LIBRARY_NAME = "libnearfield_heap"
 
 
 def make_key_variable(environment: Mapping[str, str]) -> dict[str, str]:
-    """Returns {VARIABLE: a new random key} for an environment that preloads the shared heap; {} for other environments,
-    or if the environment has a key already."""
-    if _HEAP not in environment.get("LD_PRELOAD", "") or VARIABLE in environment:
+    """Returns {JOB_KEY_VARIABLE: a new random key} for an environment that preloads the shared heap; {} for other
+    environments, or if the environment has a key already."""
+    if _HEAP_LIBRARY_NAME not in environment.get("LD_PRELOAD", "") or JOB_KEY_VARIABLE in environment:
         return {}
-    return {VARIABLE: os.urandom(_KEY_BYTES).hex()}
+    return {JOB_KEY_VARIABLE: os.urandom(_KEY_BYTES).hex()}

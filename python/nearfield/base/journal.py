@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """A journal file. It can be used only inside of the context `locked`, in which it is open and locked. OSErrors
+    """A journal file. It can be used only inside of the context `open_locked`, in which it is open and locked. OSErrors
     become ProfileError with the `remedy`."""
 
     def __init__(self, path: Path, remedy: str) -> None:
@@ -28,7 +28,7 @@ class Journal:
         self._file: FileIO | None = None
 
     @contextmanager
-    def locked(self, busy: UsageError, *, private: bool = False) -> Iterator[Self]:
+    def open_locked(self, busy: UsageError, *, private: bool = False) -> Iterator[Self]:
         """Context manager: opens or creates the file and locks it by flock. Raises `busy` if another process has locked
         it. With `private`, raises ProfileError if another user may write to the file."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -48,7 +48,7 @@ class Journal:
                 raise busy from None
             yield self
 
-    def lines(self) -> list[bytes]:
+    def read_lines(self) -> list[bytes]:
         """Returns the lines of the file. The last line may be incomplete, if its writer was killed; it is then
         terminated, so that the next line does not continue it."""
         assert self._file
@@ -59,7 +59,7 @@ class Journal:
                 self._file.write(b"\n")
         return [*lines, torn] if torn else lines
 
-    def append(self, line: bytes, *, sync: bool = False) -> None:
+    def append_line(self, line: bytes, *, sync: bool = False) -> None:
         """Appends a line. With `sync`, returns after fsync. Without it, a crash of the machine may lose the line, but a
         crash of this process does not."""
         assert self._file
@@ -75,6 +75,6 @@ class Journal:
         with os_errors_as_profile_errors(self.path, self._remedy):
             self._file.truncate(0)
 
-    def remove(self) -> None:
+    def remove_file(self) -> None:
         """Removes the file."""
         self.path.unlink(missing_ok=True)

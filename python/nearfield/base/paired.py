@@ -32,7 +32,7 @@ class Gain(Estimate):
     n: int
 
     def __str__(self) -> str:
-        """Returns the gain as text for people, such as '1.250x (1.241 to 1.262)'."""
+        """Returns the gain as human-readable text, such as '1.250x (1.241 to 1.262)'."""
         return f"{self.value:.3f}x ({self.low:.3f} to {self.high:.3f})"
 
     @property

@@ -1,4 +1,4 @@
-"""Runs independent works in threads, so that Ctrl-C ends them soon and what is finished is known."""
+"""Runs independent tasks in threads, so that Ctrl-C ends them soon and finished results are not lost."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from threading import Event
 from typing import TypeVar
 
 Result = TypeVar("Result")
-_POLL_S = 0.1  # time between two calls of `poll`
+_POLL_INTERVAL_S = 0.1  # time between two calls of `poll`
 
 
 def run_in_threads(
-    works: int, work: Callable[[int, Callable[[], None]], Result], threads: int, poll: Callable[[], None]
+    num_works: int, work: Callable[[int, Callable[[], None]], Result], num_threads: int, poll: Callable[[], None]
 ) -> Iterator[tuple[int, Result]]:
-    """Yields (number, result) of each work as it ends. `work(number, raise_if_ended)` does a work in a thread, and must
-    call `raise_if_ended` often. Calls `poll` in the caller's thread several times a second, which may raise an
+    """Yields (number, result) of each task as it completes. `work(number, raise_if_ended)` runs a task in a thread, and
+    must call `raise_if_ended` often. Calls `poll` in the caller's thread several times a second, which may raise an
     exception, such as KeyboardInterrupt, to end all works. Raises the first exception of a work, and ends the others.
 
     Results come through a queue, because an exception that a signal raises in `concurrent.futures.wait` leaves locks
@@ -35,11 +35,11 @@ def run_in_threads(
             done.set_exception(error)
         results.put((number, done))
 
-    with ThreadPoolExecutor(threads) as executor:
+    with ThreadPoolExecutor(num_threads) as executor:
         try:
-            for number in range(works):
+            for number in range(num_works):
                 executor.submit(run, number)
-            for _ in range(works):
+            for _ in range(num_works):
                 number, done = _next_result(results, poll)
                 yield number, done.result()
         finally:
@@ -53,6 +53,6 @@ def _next_result(
     while True:
         poll()
         try:
-            return results.get(timeout=_POLL_S)
+            return results.get(timeout=_POLL_INTERVAL_S)
         except Empty:
             continue

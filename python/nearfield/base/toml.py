@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError
-from nearfield.base.validation_errors import error_messages, format_errors, truncate
+from nearfield.base.validation_errors import error_messages, format_error_list, truncate
 
 SCHEMA_VERSION = 1
 
@@ -29,9 +29,11 @@ Model = TypeVar("Model", bound=Table)
 
 # Control characters. A file may come from an untrusted source, nearfield prints its texts, and terminals execute
 # control characters as commands.
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-_REMEDY = f"Mend that line if the file was edited by hand; otherwise measure anew with: {own_command.line('probe')}"
+_MEND_OR_MEASURE_REMEDY = (
+    f"Mend that line if the file was edited by hand; otherwise measure anew with: {own_command.command_line('probe')}"
+)
 
 
 def dump_toml(model: Table, comment: str, described_in: str = "docs/reference/profile.md") -> bytes:
@@ -48,20 +50,22 @@ def parse_toml(
     model: type[Model],
     content: bytes,
     path: Path,
-    remedy: str = _REMEDY,
+    remedy: str = _MEND_OR_MEASURE_REMEDY,
     extra_checks: Callable[[dict[str, Any], ValidationError], list[str]] | None = None,
 ) -> Model:
     """Returns the model for the content of a file. Raises ProfileError that names `path` and the wrong line, or every
     wrong key. `extra_checks(values, error)` returns further error messages for a file that does not fit the model."""
     try:
-        values = read_toml(content.decode())
+        values = parse_toml_values(content.decode())
     except UnicodeDecodeError as error:
         raise ProfileError(f"{path} is damaged: byte {error.start} is not UTF-8 text", remedy) from error
     except (ValueError, RecursionError) as error:
         raise ProfileError(f"{path}: {error}", remedy) from error
     if not values:
         raise ProfileError(f"{path} is empty" if not content.strip() else f"{path} holds nothing but comments", remedy)
-    _check_schema_version(values.get("schema_version"), model.newest_version, path, by_hand=remedy != _REMEDY)
+    _check_schema_version(
+        values.get("schema_version"), model.newest_version, path, by_hand=remedy != _MEND_OR_MEASURE_REMEDY
+    )
     for key, value in _leaf_values(values):
         if problem := _invalid_value_reason(value):
             raise ProfileError(f"{path}: {truncate(repr(key))} {problem}", remedy)
@@ -69,10 +73,10 @@ def parse_toml(
         return model.model_validate(values)
     except ValidationError as error:
         found = error_messages(error, model) + (extra_checks(values, error) if extra_checks else [])
-        raise ProfileError(f"{path}: {format_errors(found)}", remedy) from error
+        raise ProfileError(f"{path}: {format_error_list(found)}", remedy) from error
 
 
-def read_toml(text: str) -> dict[str, Any]:
+def parse_toml_values(text: str) -> dict[str, Any]:
     """Returns the values of a TOML text, by tomllib if Python has it, which is ten times as fast as tomlkit. Raises
     ValueError."""
     if sys.version_info >= (3, 11):
@@ -102,7 +106,7 @@ def _leaf_values(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 
 def _invalid_value_reason(value: Any) -> str | None:
     """Returns the reason why no key may have this value; None if it is valid."""
-    if isinstance(value, str) and CONTROL.search(value):
+    if isinstance(value, str) and CONTROL_CHARACTERS.search(value):
         return f"has a control character: {truncate(repr(value))}"
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return "is a number beyond 64 bits, which TOML does not have"
@@ -117,7 +121,7 @@ def _check_schema_version(version: Any, newest: int, path: Path, *, by_hand: boo
             return
         raise ProfileError(
             f"{path} has no schema_version: nearfield did not write it",
-            f"Give a folder that this wrote: {own_command.line('probe')}",
+            f"Give a folder that this wrote: {own_command.command_line('probe')}",
         )
     if version > newest:
         raise ProfileError(
@@ -131,5 +135,5 @@ def _to_writable(value: Any) -> Any:
         pairs = ((key, _to_writable(inner)) for key, inner in value.items())
         return {key: inner for key, inner in pairs if inner not in (None, {}, [])}
     if isinstance(value, str):
-        return CONTROL.sub("?", value)
+        return CONTROL_CHARACTERS.sub("?", value)
     return [_to_writable(inner) for inner in value] if isinstance(value, list) else value

@@ -15,7 +15,7 @@ from nearfield.base.errors import UsageError
 
 # Classes of distance between two PUs, nearest first: the first class whose object covers both PUs
 # (src/topology/distance.hpp).
-DISTANCES: tuple[str, ...] = _native.DISTANCES
+CORE_DISTANCES: tuple[str, ...] = _native.DISTANCES
 
 SYNTHETIC_EXAMPLE = "package:2 l3:4 core:8 pu:2"
 _SYNTHETIC_TYPES = (
@@ -24,7 +24,7 @@ _SYNTHETIC_TYPES = (
 )  # fmt: skip
 
 
-_CAPTURE = "Capture the machine anew there: lstopo FILE.xml"
+_CAPTURE_REMEDY = "Capture the machine anew there: lstopo FILE.xml"
 
 CacheKind = Literal["data", "unified", "instruction"]
 
@@ -44,7 +44,7 @@ class Cache:
 class Topology:
     """The topology of one node, restricted to the PUs that may be used. PUs have the numbers of the operating system.
 
-    Created by `live`, `from_xml`, `parse_xml` and `from_synthetic`, which raise UsageError. Immutable.
+    Created by `of_this_machine`, `from_xml`, `parse_xml` and `from_synthetic`, which raise UsageError. Immutable.
     """
 
     def __init__(self, native: _native.Topology, source: str) -> None:
@@ -52,7 +52,7 @@ class Topology:
         self.source = source
 
     @classmethod
-    def live(cls) -> Topology:
+    def of_this_machine(cls) -> Topology:
         """Returns the topology of this machine, without PUs that the cgroup or the affinity mask of this process
         forbids."""
         try:
@@ -82,9 +82,9 @@ class Topology:
             topology = cls(_native.Topology.from_xml(content), source)
         except (_native.TopologyError, UnicodeDecodeError) as error:
             cause = _xml_cause(content.decode(errors="replace"), error)
-            raise UsageError(f"{source}: {cause}", _CAPTURE) from error
+            raise UsageError(f"{source}: {cause}", _CAPTURE_REMEDY) from error
         if sorted(pu for core in topology.cores for pu in core) != topology.pus:
-            raise UsageError(f"{source}: the file is damaged: a PU is in no core, or in two", _CAPTURE)
+            raise UsageError(f"{source}: the file is damaged: a PU is in no core, or in two", _CAPTURE_REMEDY)
         return topology
 
     @classmethod
@@ -133,13 +133,13 @@ class Topology:
         """Returns the name of the CPU model; empty if the source does not state it."""
         return self._native.cpu_model
 
-    def xml(self) -> str:
+    def to_xml(self) -> str:
         """Returns this topology as hwloc 2 XML, which `from_xml` can read."""
         return self._native.xml
 
     def distance(self, pu_a: int, pu_b: int) -> str:
-        """Returns the distance between two PUs, the first of DISTANCES whose object covers both. Raises UsageError for
-        unknown or equal PUs."""
+        """Returns the distance between two PUs, the first of CORE_DISTANCES whose object covers both. Raises UsageError
+        for unknown or equal PUs."""
         try:
             return self._native.distance(pu_a, pu_b)
         except _native.TopologyError as error:
@@ -156,16 +156,16 @@ class Topology:
         """Returns the distances that at least one pair of PUs has, nearest first."""
         return self._native.distances()
 
-    def representatives(self) -> dict[str, tuple[int, int]]:
-        """Returns distance -> pair of PUs: the first of `pairs(distance)`, so that the core of PU 0 is the sender if
-        possible."""
+    def representative_pairs(self) -> dict[str, tuple[int, int]]:
+        """Returns distance -> pair of PUs: the first of `pairs_at_distance(distance)`, so that the core of PU 0 is the
+        sender if possible."""
         return self._native.representatives()
 
-    def pairs(self, distance: str) -> list[tuple[int, int]]:
+    def pairs_at_distance(self, distance: str) -> list[tuple[int, int]]:
         """Returns all pairs of PUs at this distance, ascending. A core is represented by its lowest PU; for same-core,
         all pairs of PUs within each core are returned. Raises UsageError for an unknown distance."""
-        if distance not in DISTANCES:
-            raise UsageError(f"there is no distance '{distance}'", f"Distances are: {', '.join(DISTANCES)}.")
+        if distance not in CORE_DISTANCES:
+            raise UsageError(f"there is no distance '{distance}'", f"Distances are: {', '.join(CORE_DISTANCES)}.")
         return self._native.pairs(distance)
 
     def tree(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Formats numbers with units for people: sizes in binary units, times with three digits. Pure functions, independent of
-the locale."""
+"""Formats numbers with units as human-readable text: sizes in binary units, times with three digits. Pure functions,
+independent of the locale."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from nearfield.base.errors import UsageError
 
-_BINARY = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
-_TIMES = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
-_RATES = (("GB/s", 1.0), ("MB/s", 1e-3))  # 1 byte per ns is 1 GB/s
-_SUFFIXES = {"": 1, "b": 1} | {
+_BINARY_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
+_TIME_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+_RATE_UNITS = (("GB/s", 1.0), ("MB/s", 1e-3))  # 1 byte per ns is 1 GB/s
+_FACTOR_BY_SUFFIX = {"": 1, "b": 1} | {
     suffix: 1 << shift for shift, letter in ((10, "k"), (20, "m"), (30, "g")) for suffix in (letter, letter + "ib")
 }
 
@@ -20,7 +20,7 @@ _SUFFIXES = {"": 1, "b": 1} | {
 def format_bytes(size_bytes: float, digits: int | None = None) -> str:
     """Returns a size such as '4 KiB', without rounding: 4097 stays '4097 B', because one more byte can select another
     protocol. With `digits`, rounds to that many significant digits, for capacities but not for message sizes."""
-    for name, factor in _BINARY:
+    for name, factor in _BINARY_UNITS:
         scaled = size_bytes / factor
         if abs(scaled) >= 1 and (digits is not None or (scaled * 100).is_integer()):
             text = f"{scaled:.2f}" if digits is None else _format_significant(scaled, digits)
@@ -28,7 +28,7 @@ def format_bytes(size_bytes: float, digits: int | None = None) -> str:
     return f"{size_bytes:g} B"
 
 
-def format_span(from_bytes: int, to_bytes: int) -> str:
+def format_size_range(from_bytes: int, to_bytes: int) -> str:
     """Returns a range of sizes such as '4 KiB to 16 KiB', or '4 KiB' if both sizes are equal."""
     first, last = format_bytes(from_bytes), format_bytes(to_bytes)
     return first if first == last else f"{first} to {last}"
@@ -41,11 +41,11 @@ def parse_bytes(text: str) -> int:
     if match is None:
         raise UsageError(f"'{text}' is not a size", "Write sizes as 4096, 4KiB or 1.5MiB.")
     number, suffix = match.group(1), match.group(2).lower()
-    if suffix not in _SUFFIXES:
+    if suffix not in _FACTOR_BY_SUFFIX:
         ambiguous = suffix in ("kb", "mb", "gb")
         cause = "may mean powers of 1000 or of 1024" if ambiguous else f"has the unknown unit '{match.group(2)}'"
         raise UsageError(f"the size '{text}' {cause}", "Write sizes as 4096, 4KiB or 1.5MiB.")
-    size_bytes = float(number) * _SUFFIXES[suffix]
+    size_bytes = float(number) * _FACTOR_BY_SUFFIX[suffix]
     if not size_bytes.is_integer():
         raise UsageError(f"the size '{text}' is not a whole number of bytes", "Write sizes as 4096, 4KiB or 1.5MiB.")
     return int(size_bytes)
@@ -54,12 +54,12 @@ def parse_bytes(text: str) -> int:
 def format_ns(time_ns: float) -> str:
     """Returns a time such as '1.23 us': three significant digits, in the unit that leaves one to three digits before
     the point."""
-    return _format_scaled(time_ns, _TIMES)
+    return _format_scaled(time_ns, _TIME_UNITS)
 
 
 def format_rate(bytes_per_ns: float) -> str:
     """Returns a bandwidth such as '12.3 GB/s' (powers of 1000, as usual for memory bandwidth)."""
-    return _format_scaled(bytes_per_ns, _RATES)
+    return _format_scaled(bytes_per_ns, _RATE_UNITS)
 
 
 def format_seconds(seconds: float) -> str:
@@ -92,7 +92,7 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 # Functions that format values of records, by unit.
-UNITS: dict[str, Callable[[float], str]] = {
+FORMATTER_BY_UNIT: dict[str, Callable[[float], str]] = {
     "ns": format_ns,
     "bytes": lambda value: format_bytes(value, digits=3),
     "count": format_count,
@@ -100,19 +100,19 @@ UNITS: dict[str, Callable[[float], str]] = {
 }
 
 
-MUCH_WIDER = 10  # an interval is much wider if its half-width is at least this many times the value
+MUCH_WIDER_FACTOR = 10  # an interval is much wider if its half-width is at least this many times the value
 
 
 def format_value(value: float, unit: str, half_width: float | None = None) -> str:
     """Returns a value with its unit, such as '1.23 us', or with half an interval in the same unit, '1.23 us ±0.02', or
-    '852 ns ±2.02 ms' if the interval is much wider. Raises KeyError if the unit is not in UNITS."""
-    text = UNITS[unit](value)
+    '852 ns ±2.02 ms' if the interval is much wider. Raises KeyError if the unit is not in FORMATTER_BY_UNIT."""
+    text = FORMATTER_BY_UNIT[unit](value)
     if not half_width:
         return text
-    if half_width >= MUCH_WIDER * abs(value):
-        return f"{text} ±{UNITS[unit](half_width)}"
+    if half_width >= MUCH_WIDER_FACTOR * abs(value):
+        return f"{text} ±{FORMATTER_BY_UNIT[unit](half_width)}"
     name = text.rpartition(" ")[2]
-    factor = dict((*_TIMES, *_BINARY, ("%", 0.01))).get(name, 1.0)
+    factor = dict((*_TIME_UNITS, *_BINARY_UNITS, ("%", 0.01))).get(name, 1.0)
     return f"{text} ±{_format_half_width(half_width / factor)}"
 
 

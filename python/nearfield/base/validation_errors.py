@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from nearfield.base.words import suggest
+from nearfield.base.words import suggest_name
 
-Location = tuple[int | str, ...]
-MAX_REPORTED = 40  # maximum number of errors in one message
+KeyLocation = tuple[int | str, ...]
+MAX_REPORTED_ERRORS = 40  # maximum number of errors in one message
 
 
 class ValidationErrors(ValueError):
@@ -37,33 +37,33 @@ def error_messages(error: ValidationError, model: type[BaseModel]) -> list[str]:
     return found
 
 
-def format_errors(found: Iterable[str]) -> str:
+def format_error_list(found: Iterable[str]) -> str:
     """Returns a single error message unchanged, and several messages as a list with one line each."""
     lines = list(dict.fromkeys(found))
     if len(lines) == 1:
         return lines[0]
-    shown = "".join(f"\n  {line}" for line in lines[:MAX_REPORTED])
-    more = f"\n  and {len(lines) - MAX_REPORTED} more" if len(lines) > MAX_REPORTED else ""
+    shown = "".join(f"\n  {line}" for line in lines[:MAX_REPORTED_ERRORS])
+    more = f"\n  and {len(lines) - MAX_REPORTED_ERRORS} more" if len(lines) > MAX_REPORTED_ERRORS else ""
     return f"{len(lines)} mistakes{shown}{more}"
 
 
-def missing_key(model: type[BaseModel], location: Location, why: str = "") -> str:
+def missing_key_message(model: type[BaseModel], location: KeyLocation, why: str = "") -> str:
     """Returns a message that names a missing key, the reason why it is required, and its allowed values."""
     info = field_at(model, location)
     reason = f", required {why}" if why else ""
-    if info is None or not allowed_values(info):
-        return f"the key '{key_path(location)}' is missing{reason}"
+    if info is None or not describe_allowed_values(info):
+        return f"the key '{format_key_path(location)}' is missing{reason}"
     meaning = f" ({info.description})" if info.description else ""
-    return f"the key '{key_path(location)}' is missing{reason}: it is {allowed_values(info)}{meaning}"
+    return f"the key '{format_key_path(location)}' is missing{reason}: it is {describe_allowed_values(info)}{meaning}"
 
 
-def allowed_values(info: FieldInfo) -> str:
+def describe_allowed_values(info: FieldInfo) -> str:
     """Returns the allowed values of a key as text, such as 'a whole number from 1 to 15'; empty if this module cannot
     describe them."""
     return _describe_allowed(info.annotation, info.metadata)
 
 
-def key_path(location: Location) -> str:
+def format_key_path(location: KeyLocation) -> str:
     """Returns the location of a key as text: ('cache', 1, 'level') as 'cache[1].level', counted from 0."""
     text = ""
     for part in location:
@@ -76,7 +76,7 @@ def truncate(text: str, max_length: int = 120) -> str:
     return text if len(text) <= max_length else f"{text[:max_length]}..."
 
 
-def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
+def field_at(model: type[BaseModel], location: KeyLocation) -> FieldInfo | None:
     """Returns the field of the schema for a location in a file; None if the schema has none."""
     info: FieldInfo | None = None
     annotation: Any = model
@@ -99,32 +99,34 @@ def field_at(model: type[BaseModel], location: Location) -> FieldInfo | None:
 
 
 def _error_messages_of(one: Any, model: type[BaseModel]) -> list[str]:
-    location: Location = one["loc"]
-    key, value = key_path(location), truncate(repr(one["input"]))
+    location: KeyLocation = one["loc"]
+    key, value = format_key_path(location), truncate(repr(one["input"]))
     if one["type"] == "value_error":  # a check of several keys, whose messages name the keys
         cause = one["ctx"]["error"]
         return [f"{key}: {s}" if key else s for s in getattr(cause, "found", [str(cause)])]
     if one["type"] == "extra_forbidden":
-        return [f"unknown key '{key}': {suggest(str(location[-1]), _valid_keys_at(model, location[:-1]))}"]
+        return [f"unknown key '{key}': {suggest_name(str(location[-1]), _valid_keys_at(model, location[:-1]))}"]
     if one["type"] == "missing":
-        return [missing_key(model, location)]
+        return [missing_key_message(model, location)]
     if one["type"] == "literal_error":
         words = re.findall(r"'([^']*)'", one["ctx"]["expected"]) or [one["ctx"]["expected"]]
-        return [f"{key} = {value}: {suggest(str(one['input']), words)}"]
+        return [f"{key} = {value}: {suggest_name(str(one['input']), words)}"]
     info = field_at(model, location)
-    if info is None or not allowed_values(info):
+    if info is None or not describe_allowed_values(info):
         return [f"{key} = {value}: {one['msg'][:1].lower()}{one['msg'][1:]}"]
     finite = ", and finite" if one["type"] == "finite_number" else ""
-    return [f"{key} = {value}: must be {allowed_values(info)}{finite}"]
+    return [f"{key} = {value}: must be {describe_allowed_values(info)}{finite}"]
 
 
-def _probable_key(location: Location, model: type[BaseModel]) -> str:
+def _probable_key(location: KeyLocation, model: type[BaseModel]) -> str:
     """Returns the valid key that is most similar to a misspelt one; empty if no key is similar."""
-    found = re.fullmatch(r"did you mean '(.*)'\?", suggest(str(location[-1]), _valid_keys_at(model, location[:-1])))
+    found = re.fullmatch(
+        r"did you mean '(.*)'\?", suggest_name(str(location[-1]), _valid_keys_at(model, location[:-1]))
+    )
     return found[1] if found else ""
 
 
-def _valid_keys_at(model: type[BaseModel], location: Location) -> Iterable[str]:
+def _valid_keys_at(model: type[BaseModel], location: KeyLocation) -> Iterable[str]:
     info = field_at(model, location) if location else None
     table = unwrap_annotation(info.annotation)[0] if info else model
     return table.model_fields if isinstance(table, type) and issubclass(table, BaseModel) else ()
@@ -163,7 +165,7 @@ def _describe_table(table: type[BaseModel]) -> str:
     required keys."""
     needed = {name: info for name, info in table.model_fields.items() if info.is_required()}
     if "source" in table.model_fields:
-        values = "".join(f"{name} = {allowed_values(info)}, " for name, info in needed.items())
+        values = "".join(f"{name} = {describe_allowed_values(info)}, " for name, info in needed.items())
         return f'{{ {values}source = "where that is from" }}'
     return "a table" + (f" with {', '.join(needed)}" if needed else "")
 

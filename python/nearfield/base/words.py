@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterable, Sequence
 
 
-def suggest(name: str, valid: Iterable[str]) -> str:
+def suggest_name(name: str, valid_names: Iterable[str]) -> str:
     """Returns "did you mean 'state'?" if a valid name is similar, otherwise a list of all valid names."""
-    names = list(valid)
+    names = list(valid_names)
     beginning = [valid_name for valid_name in names if name and valid_name.startswith(name.lower())]
     near = beginning or difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.65)
     if near:
@@ -31,10 +31,10 @@ def join_and(words: Sequence[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def group_by_reason(skipped: Iterable[tuple[str, str]]) -> str:
+def group_by_reason(names_with_reasons: Iterable[tuple[str, str]]) -> str:
     """Returns text such as 'collective, pages: needs 2 free cores; there is 1' from pairs (name, reason): names with
     the same reason are grouped."""
     names: dict[str, dict[str, None]] = {}
-    for name, reason in skipped:
+    for name, reason in names_with_reasons:
         names.setdefault(reason, {})[name] = None
     return ". ".join(f"{', '.join(those)}: {reason}" for reason, those in names.items())

@@ -62,7 +62,7 @@ def main() -> None:
         print_error(error)
         sys.exit(error.exit_code)
     except OSError as error:
-        system_error = _error_of_system(error)
+        system_error = _to_user_error(error)
         if system_error is None:
             raise
         print_error(system_error)
@@ -76,7 +76,7 @@ def main() -> None:
 # ---- operating system errors
 
 
-def _error_of_system(error: OSError) -> NearfieldError | None:
+def _to_user_error(error: OSError) -> NearfieldError | None:
     """Converts an OSError to an error for the user if a system resource is exhausted, or if a file or the current
     folder cannot be used. Returns None if no cause is evident, which is a bug in nearfield."""
     if error.errno in EXHAUSTED_ERRNOS or NO_TEMPORARY_FOLDER in str(error):

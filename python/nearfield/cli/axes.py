@@ -13,7 +13,7 @@ def parse_sizes(text: str) -> list[int]:
     """Parses sizes such as '1K,12K..64K' to bytes, ascending. A range consists of the doublings of its first size, and
     its last size."""
     sizes: list[int] = []
-    for part in _parts(text, "--sizes"):
+    for part in _split_option_value(text, "--sizes"):
         first, dots, last = part.partition("..")
         size, last_size = parse_bytes(first), parse_bytes(last if dots else first)
         if dots and not 0 < size <= last_size:
@@ -28,7 +28,7 @@ def parse_sizes(text: str) -> list[int]:
 def parse_counts(text: str, what: str) -> list[int]:
     """Parses '8,64' to [8, 64], ascending. `what` is the option's name for error messages, such as 'nodes'."""
     counts = []
-    for part in _parts(text, f"--{what}"):
+    for part in _split_option_value(text, f"--{what}"):
         if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
             raise UsageError(f"--{what} {part}: not a number of {what}", "Write 64, or 8,64 for a sweep.")
         counts.append(int(part))
@@ -38,7 +38,7 @@ def parse_counts(text: str, what: str) -> list[int]:
 def parse_factors(text: str) -> list[float]:
     """Parses '1,7.5' to [1.0, 7.5], ascending."""
     factors = []
-    for part in _parts(text, "--memory-slowdown"):
+    for part in _split_option_value(text, "--memory-slowdown"):
         if not re.fullmatch(r"\d+(\.\d+)?", part, re.ASCII):
             raise UsageError(f"--memory-slowdown {part}: not a factor", "Write 1,2.5,5,7.5.")
         factors.append(float(part))
@@ -49,15 +49,19 @@ def parse_policies(text: str) -> tuple[str, ...]:
     """Parses 'a,b:x=1,y=2' to ('a', 'b:x=1,y=2'); returns ('all',) if 'all' is among the names. A parameter with a
     range, such as 'b:x=1..3', stands for one policy per whole number in the range."""
     policies: list[str] = []
-    for part in _parts(text, "--policy"):
+    for part in _split_option_value(text, "--policy"):
         if "=" in part and ":" not in part and policies and ":" in policies[-1]:
             policies[-1] += f",{part}"
         else:
             policies.append(part)
-    return ("all",) if "all" in policies else tuple(dict.fromkeys(one for text in policies for one in _expand(text)))
+    return (
+        ("all",)
+        if "all" in policies
+        else tuple(dict.fromkeys(one for text in policies for one in _expand_policy_ranges(text)))
+    )
 
 
-def _expand(policy: str) -> list[str]:
+def _expand_policy_ranges(policy: str) -> list[str]:
     """Returns the policies for a policy with ranges of parameters, one for each combination of values."""
     if not (match := re.search(r"=([^,]*)\.\.([^,]*)", policy)):
         return [policy]
@@ -67,11 +71,11 @@ def _expand(policy: str) -> list[str]:
     return [
         one
         for number in range(int(first), int(last) + 1)
-        for one in _expand(f"{policy[: match.start(1)]}{number}{policy[match.end(2) :]}")
+        for one in _expand_policy_ranges(f"{policy[: match.start(1)]}{number}{policy[match.end(2) :]}")
     ]
 
 
-def _parts(text: str, option: str) -> list[str]:
+def _split_option_value(text: str, option: str) -> list[str]:
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise UsageError(f"{option} '{text}': nothing between two commas" if text else f"{option} is empty")

@@ -6,49 +6,50 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 
-def _completer(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+def _make_completer(list_all: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """Returns a completion function. Names are listed only when the function is called, because the search for MPIs is
     slow."""
     return lambda incomplete: [name for name in list_all() if name.startswith(incomplete)]
 
 
-def _mpis() -> Iterable[str]:
+def _list_mpis() -> Iterable[str]:
     from nearfield import mpi
 
-    return (inst.name for inst in mpi.discover())
+    return (inst.name for inst in mpi.find_usable_mpis())
 
 
-def _machines() -> Iterable[str]:
+def _list_machines() -> Iterable[str]:
     from nearfield.machine import machine_files
 
     return machine_files()
 
 
-def _machines_and_live() -> Iterable[str]:
-    return "here", *_machines()
+def _list_machines_and_live() -> Iterable[str]:
+    return "here", *_list_machines()
 
 
-def _scenarios() -> Iterable[str]:
+def _list_scenarios() -> Iterable[str]:
     """Returns the names of scenarios: the source files in all `scenarios` folders, except helpers, which have a header
     file."""
-    from nearfield.mpi import native_source
+    from nearfield.mpi import native_source_folder
 
-    files = (native_source() / "src").rglob("scenarios/*.cpp")
+    files = (native_source_folder() / "src").rglob("scenarios/*.cpp")
     return sorted({file.stem for file in files if not file.with_suffix(".hpp").exists()})
 
 
-def _trace_formats() -> Iterable[str]:
-    from nearfield.simulate.trace import formats
+def _list_trace_formats() -> Iterable[str]:
+    from nearfield.simulate.trace import trace_format_by_name
 
-    return formats()
+    return trace_format_by_name()
 
 
-def _formats() -> Iterable[str]:
+def _list_rules_formats() -> Iterable[str]:
     from nearfield.apply.formats import FORMATS
 
     return FORMATS
 
 
 mpis, machines, machines_and_live, scenarios, formats, trace_formats = map(
-    _completer, (_mpis, _machines, _machines_and_live, _scenarios, _formats, _trace_formats)
+    _make_completer,
+    (_list_mpis, _list_machines, _list_machines_and_live, _list_scenarios, _list_rules_formats, _list_trace_formats),
 )

@@ -15,7 +15,7 @@ from types import FrameType
 import typer
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, NearfieldError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, NearfieldError
 from nearfield.base.units import counted
 from nearfield.follow import lines_or_silence
 from nearfield.ui.terminal import err
@@ -46,31 +46,31 @@ def probe_progress(out: Path) -> StepProgress:
 
 def tune_progress(out: Path) -> StepProgress:
     """Returns the progress of the rules in the profile's folder `out`."""
-    from nearfield.tune.trial_log_file import SUFFIX
+    from nearfield.tune.trial_log_file import TRIAL_LOG_SUFFIX
 
     rules = out / "rules.toml"
-    if rules.with_name(rules.name + SUFFIX).exists():
+    if rules.with_name(rules.name + TRIAL_LOG_SUFFIX).exists():
         return StepProgress.UNFINISHED
     return StepProgress.COMPLETE if rules.exists() else StepProgress.ABSENT
 
 
-def run_step(name: str, words: list[str]) -> int:
+def run_step(name: str, arguments: list[str]) -> int:
     """Runs a nearfield verb as a process. Returns its exit code. Forwards SIGINT and SIGTERM to the verb, waits until
     it has saved its data, and then exits."""
-    from nearfield.mpi.tied import start_tied
+    from nearfield.mpi.tied import start_tied_process
 
     signals: list[int] = []
     err.print(f"[bold]{name}[/bold]")
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "nearfield", *words]
+    command = [sys.executable, "-m", "nearfield", *arguments]
     reader, writer = os.pipe()
     with (
         os.fdopen(reader, errors="replace") as lines,
         os.fdopen(writer, "w") as output,
-        start_tied(command, env, None if err.is_terminal else output) as process,
+        start_tied_process(command, env, None if err.is_terminal else output) as process,
     ):
         output.close()
-        old = {number: signal.signal(number, _pass_on_to(process, signals)) for number in _FORWARDED_SIGNALS}
+        old = {number: signal.signal(number, _make_signal_forwarder(process, signals)) for number in _FORWARDED_SIGNALS}
         try:
             _print_lines(name, lines)
             code = process.wait()
@@ -78,12 +78,14 @@ def run_step(name: str, words: list[str]) -> int:
             for number, handler in old.items():
                 signal.signal(number, handler)
     if signals:
-        err.print(f"stopped; to go on: {own_command.line('demo', *sys.argv[2:])}", markup=False)
+        err.print(f"stopped; to go on: {own_command.command_line('demo', *sys.argv[2:])}", markup=False)
         raise typer.Exit(128 + signals[0])
     return code
 
 
-def _pass_on_to(process: subprocess.Popen[bytes], signals: list[int]) -> Callable[[int, FrameType | None], None]:
+def _make_signal_forwarder(
+    process: subprocess.Popen[bytes], signals: list[int]
+) -> Callable[[int, FrameType | None], None]:
     def pass_on(number: int, frame: FrameType | None) -> None:
         signals.append(number)
         if process.poll() is None:
@@ -103,7 +105,7 @@ def _print_lines(name: str, lines: Iterable[str]) -> None:
 def describe_profile(out: Path) -> str:
     """Returns a text on what was measured, and how much of it is stable."""
     from nearfield.profile import load
-    from nearfield.profile.stability import MAX_UNSTABLE, measured_times, unstable_share
+    from nearfield.profile.stability import MAX_UNSTABLE_SHARE, measured_times, unstable_share
 
     try:
         profile = load(out)
@@ -114,7 +116,7 @@ def describe_profile(out: Path) -> str:
     if measured_times(profile).height:
         unstable = unstable_share(profile)
         lines[0] += f", {1 - unstable:.0%} of its times stable"
-        if unstable > MAX_UNSTABLE:
+        if unstable > MAX_UNSTABLE_SHARE:
             lines.append("so much moved meanwhile that hardly any number can be relied on")
     if failed := sum(launch.state == "failed" for launch in profile.run.launch):
         lines.append(f"{counted(failed, 'launch', 'launches')} failed, so some numbers are missing")
@@ -125,7 +127,7 @@ def describe_rules(rules: Path, code: int) -> str:
     """Returns a text on the result of the tune; `code` is its exit code."""
     from nearfield.rules.schema import load_rules
 
-    if code == NOT_DECIDED:
+    if code == NOT_DECIDED_EXIT_CODE:
         return "not decided: the measurements do not carry a conclusion"
     try:
         found = load_rules(rules)

@@ -1,4 +1,4 @@
-"""Formats the differences of two profiles, as tables for people and data for scripts, and the verdict of the CI
+"""Formats the differences of two profiles, as human-readable tables and data for scripts, and the verdict of the CI
 gate."""
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.base.units import format_ratio, format_value
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
     Change,
     Comparison,
-    LoneAxis,
-    agreement,
+    UnmatchedValues,
+    count_agreeing_times,
+    find_unmatched_values,
     largest_changes,
-    lone_axes,
     overall_verdict,
-    summarise,
+    summarize_by_scenario,
 )
 from nearfield.profile.differences import (
-    UNPAIRED,
+    UNPAIRED_NOTE,
     agreement_line,
-    axis_line,
-    differences,
+    profile_differences,
     record_location_text,
+    same_setup_line,
     setup_differences,
+    unmatched_values_line,
     variable_differences,
-    verdict_line,
     verdict_sentence,
 )
 from nearfield.profile.gate import GateResult
@@ -41,7 +41,7 @@ from nearfield.ui.terminal import Column, Table
 
 SHOWN_CHANGES = 15
 STYLES = {"faster": "green", "slower": "red", "changed": "cyan"}
-EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED}
+EXIT_CODES = {"not slower": 0, "slower": 1, "not decided": NOT_DECIDED_EXIT_CODE}
 
 
 # ---- verdict of the CI gate
@@ -80,47 +80,52 @@ def as_dict(a: Profile, b: Profile, comparison: Comparison, threshold: float) ->
         "threshold": threshold,
         "verdict": overall_verdict(comparison.changes),
         "counts": Counter(change.verdict or "missing" for change in comparison.changes if not change.diagnostic),
-        "differences": [{"what": what, "a": in_a, "b": in_b} for what, in_a, in_b in differences(a, b)],
-        "summary": summarise(comparison.changes),
-        "only": [asdict(axis) for axis in lone_axes(a.records, b.records)],
+        "differences": [{"what": what, "a": in_a, "b": in_b} for what, in_a, in_b in profile_differences(a, b)],
+        "summary": summarize_by_scenario(comparison.changes),
+        "only": [asdict(axis) for axis in find_unmatched_values(a.records, b.records)],
         "only_a": comparison.only_a.height,
         "only_b": comparison.only_b.height,
-        "changes": [_finite(asdict(change)) for change in comparison.changes],
+        "changes": [_replace_infinities(asdict(change)) for change in comparison.changes],
     }
 
 
-def _finite(value: Any) -> Any:
+def _replace_infinities(value: Any) -> Any:
     """Replaces infinities by None, because JSON has none. The upper end of an interval may be infinite."""
     if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
+        return {key: _replace_infinities(inner) for key, inner in value.items()}
     return None if isinstance(value, float) and math.isinf(value) else value
 
 
-# ---- output for people
+# ---- human-readable output
 
 
 def comparison_view(a: Profile, b: Profile, comparison: Comparison, verbose: bool = False) -> RenderableType:
     """Returns the comparison of two profiles as tables and text; with `verbose`, lists all control variables that
     differ."""
-    lone = lone_axes(a.records, b.records)
-    parts: list[RenderableType] = [*_header(a, b), Text()]
+    lone = find_unmatched_values(a.records, b.records)
+    parts: list[RenderableType] = [*_profile_header(a, b), Text()]
     if not comparison.changes:
-        parts += [Text("the two have no record in common"), *_axes(lone, comparison)]
-        return Group(*parts, *_variables(a, b, verbose))
-    parts += [_summary_table(comparison), Text(agreement_line(agreement(comparison.changes)))]
+        parts += [Text("the two have no record in common"), *_list_lone_axes(lone, comparison)]
+        return Group(*parts, *_list_changed_variables(a, b, verbose))
+    parts += [_summary_table(comparison), Text(agreement_line(count_agreeing_times(comparison.changes)))]
     parts += [Text(), Text(verdict_sentence(comparison.changes), style="bold")]
     parts += _changes_table(largest_changes(comparison.changes))
-    return Group(*parts, *_axes(lone, comparison), *_variables(a, b, verbose), Text(_caution(a, b), style="dim"))
+    return Group(
+        *parts,
+        *_list_lone_axes(lone, comparison),
+        *_list_changed_variables(a, b, verbose),
+        Text(_format_caution(a, b), style="dim"),
+    )
 
 
-def _caution(a: Profile, b: Profile) -> str:
+def _format_caution(a: Profile, b: Profile) -> str:
     """Returns a caution about what the ratios cannot show; "" if both profiles were simulated."""
     if a.path.resolve() == b.path.resolve():
         return "A and B are the same profile."
-    return "" if a.run.backend == b.run.backend == "sim" else UNPAIRED
+    return "" if a.run.backend == b.run.backend == "sim" else UNPAIRED_NOTE
 
 
-def _variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
+def _list_changed_variables(a: Profile, b: Profile, verbose: bool) -> list[RenderableType]:
     """Returns the MPI control variables that differ, or, without `verbose`, only their number. There may be dozens."""
     different = variable_differences(a, b)
     if not different:
@@ -137,10 +142,10 @@ def _side_by_side(pairs: Iterable[tuple[str, ...]]) -> Table:
     return table
 
 
-def _header(a: Profile, b: Profile) -> list[RenderableType]:
+def _profile_header(a: Profile, b: Profile) -> list[RenderableType]:
     created = (f"{p.run.created:%Y-%m-%d %H:%M}" for p in (a, b))
     table = _side_by_side([("profile", str(a.path), str(b.path)), ("created", *created), *setup_differences(a, b)])
-    return [table, Text(verdict_line(a, b), style="bold")]
+    return [table, Text(same_setup_line(a, b), style="bold")]
 
 
 def _summary_table(comparison: Comparison) -> Table:
@@ -148,7 +153,7 @@ def _summary_table(comparison: Comparison) -> Table:
     words = ("records", "faster", "slower", "changed", "same", "unstable", "missing")
     headings = (*words, "geometric mean B/A")
     table = Table(Column("scenario", key=True), *(Column(heading, right=True) for heading in headings))
-    for scenario, summary in summarise(comparison.changes).items():
+    for scenario, summary in summarize_by_scenario(comparison.changes).items():
         mean = summary["geometric_mean"]
         counts = [Text(str(summary[word] or "-"), style=STYLES.get(word, "")) for word in words]
         table.add_row(Text(scenario), *counts, "-" if mean is None else format_ratio(mean))
@@ -180,10 +185,10 @@ def _ratio_text(change: Change) -> str:
     return f"{format_ratio(change.ratio.value)} ({change.ratio.low:.2f} to {change.ratio.high:.2f})"
 
 
-def _axes(lone: list[LoneAxis], comparison: Comparison) -> list[RenderableType]:
+def _list_lone_axes(lone: list[UnmatchedValues], comparison: Comparison) -> list[RenderableType]:
     """Returns lines on values of parameters that only one of the two profiles has, and whose records cannot be
     compared."""
     if not (comparison.only_a.height or comparison.only_b.height):
         return []
     title = f"not compared: {comparison.only_a.height} records only in A, {comparison.only_b.height} only in B"
-    return [Text(), Text(title, style="bold"), *(Text(f"  {axis_line(axis)}") for axis in lone), Text()]
+    return [Text(), Text(title, style="bold"), *(Text(f"  {unmatched_values_line(axis)}") for axis in lone), Text()]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMPILERS = ("cc", "cxx", "fc")
-_FLAGS = {
+_PARAMETER_BY_FLAG = {
     "--verbose": "verbose",
     "-v": "verbose",
     "--force": "force",
@@ -23,16 +23,16 @@ _FLAGS = {
     "--no-forecast": "no_forecast",
     "--collectives": "collectives",
 }
-_VALUES = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log", "--learn": "learn"}
-_LOG, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
+_PARAMETER_BY_VALUE_OPTION = {"--rules": "rules", "--mpi": "mpi_name", "--log": "log", "--learn": "learn"}
+_LOG_VARIABLE, _COLLECTIVES = "NEARFIELD_LOG", "NEARFIELD_COLLECTIVES"
 
 
-def dispatch(words: Sequence[str]) -> bool:
+def dispatch(arguments: Sequence[str]) -> bool:
     """Runs a `nearfield run` or compiler call if this module can parse it. Returns whether it did; on success this
     process is usually replaced by exec and does not return."""
-    if words and words[0] in COMPILERS and words[1:] and words[1] != "--help":
-        compile_with_hooks(words[0], words[1:])
-    options = parse_run_arguments(words)
+    if arguments and arguments[0] in COMPILERS and arguments[1:] and arguments[1] != "--help":
+        compile_with_hooks(arguments[0], arguments[1:])
+    options = parse_run_arguments(arguments)
     if options is None:
         return False
     for name in ("rules", "learn"):
@@ -42,24 +42,24 @@ def dispatch(words: Sequence[str]) -> bool:
     return True
 
 
-def parse_run_arguments(words: Sequence[str]) -> dict[str, Any] | None:
+def parse_run_arguments(arguments: Sequence[str]) -> dict[str, Any] | None:
     """Parses the arguments of `nearfield run`. Returns its options and the command; None for anything else."""
-    if not words or words[0] != "run":
+    if not arguments or arguments[0] != "run":
         return None
     options: dict[str, Any] = {
         "rules": None, "mpi_name": None, "log": "", "verbose": False, "force": False, "explain": False,
         "no_forecast": False, "collectives": False, "learn": None,
     }  # fmt: skip
-    rest = list(words[1:])
+    rest = list(arguments[1:])
     while rest and rest[0].startswith("-"):
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if word == "--":
             break
-        if word in _FLAGS:
-            options[_FLAGS[word]] = True
-        elif name in _VALUES and (equals or rest):
-            options[_VALUES[name]] = value if equals else rest.pop(0)
+        if word in _PARAMETER_BY_FLAG:
+            options[_PARAMETER_BY_FLAG[word]] = True
+        elif name in _PARAMETER_BY_VALUE_OPTION and (equals or rest):
+            options[_PARAMETER_BY_VALUE_OPTION[name]] = value if equals else rest.pop(0)
         else:
             return None
     return {**options, "argv": rest} if rest else None
@@ -77,10 +77,10 @@ def start_run(
     from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.apply.launch_plan import AppliedRules
     from nearfield.base import all_nodes, shared_heap
-    from nearfield.rules.paths import default_rules
+    from nearfield.rules.paths import default_rules_path
 
-    if shared_heap.is_off(os.environ):
-        _say("NEARFIELD_OFF is set: the command runs as it would without nearfield")
+    if shared_heap.is_nearfield_off(os.environ):
+        _print_to_stderr("NEARFIELD_OFF is set: the command runs as it would without nearfield")
         exec_command(argv, {name: value for name, value in os.environ.items() if name != "NEARFIELD_SITE"})
     if learn and (explain or collectives or log):
         from nearfield.base.errors import UsageError
@@ -88,7 +88,7 @@ def start_run(
         raise UsageError(
             "--learn counts collectives while the MPI does them", "leave out --explain, --log, --collectives"
         )
-    if (collectives or learn) and rules is None and not default_rules().exists():
+    if (collectives or learn) and rules is None and not default_rules_path().exists():
         loaded = "the shared heap and the collectives of a node are" if collectives else "what counts collectives is"
         made = AppliedRules(notes=[f"there are no rules; only {loaded} loaded"])
     else:
@@ -97,7 +97,7 @@ def start_run(
     if collectives:
         from nearfield.apply import collectives as node_collectives
 
-        environment |= node_collectives.variables_for_command(argv, mpi_name, environment, _say)
+        environment |= node_collectives.collectives_variables_for_command(argv, mpi_name, environment, _print_to_stderr)
     if (verbose or explain) and (collectives or _COLLECTIVES in made.environment):
         # summary=1 counts the direct collectives; summary=2 also times them
         environment[_COLLECTIVES] = ",".join(
@@ -111,7 +111,7 @@ def start_run(
         from nearfield.cli import learn as learning
 
         sys.exit(learning.run(argv, environment, learn, mpi_name))
-    log = log or os.environ.get(_LOG, "")
+    log = log or os.environ.get(_LOG_VARIABLE, "")
     if verbose or explain:
         from nearfield.apply import explain as explaining
 
@@ -123,20 +123,30 @@ def start_run(
         from nearfield.forecast.watching import run_watched
 
         says = explain and not no_forecast
-        sys.exit(run_watched(argv, environment, mpi_name=mpi_name, rules=rules, log=log, explains=explain, says=says))
+        sys.exit(
+            run_watched(
+                argv,
+                environment,
+                mpi_name=mpi_name,
+                rules=rules,
+                log=log,
+                should_explain_copies=explain,
+                should_print_ceiling=says,
+            )
+        )
     exec_command(argv, environment)
 
 
-def _say(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     print(f"nearfield: {line}", file=sys.stderr)
 
 
-def compile_with_hooks(verb: str, words: Sequence[str]) -> None:
+def compile_with_hooks(verb: str, arguments: Sequence[str]) -> None:
     """Replaces this process by the real compiler of the language, by exec, with arguments that insert hooks at loads
     and stores."""
     from nearfield.observe import hooks
 
-    exec_command(hooks.compiler_command(hooks.LANGUAGES[verb], words), dict(os.environ))
+    exec_command(hooks.compiler_command(hooks.LANGUAGES[verb], arguments), dict(os.environ))
 
 
 def exec_command(argv: Sequence[str], environment: dict[str, str]) -> None:

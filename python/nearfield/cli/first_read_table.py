@@ -8,7 +8,7 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import format_bytes, format_ns
-from nearfield.observe.first_reads import mean_waiting_bytes, received_data
+from nearfield.observe.first_reads import mean_unread_bytes, received_data
 from nearfield.observe.replay import Replay
 from nearfield.ui.terminal import Column, Table, Terminal
 
@@ -39,10 +39,10 @@ def print_first_reads(found: Replay) -> None:
         "there to the load of each cache line; means, by the base policy; never read: share of the bytes in lines that "
         "are overwritten before they are loaded, or never loaded[/dim]"
     )
-    waiting = format_bytes(mean_waiting_bytes(found), digits=3)
+    waiting = format_bytes(mean_unread_bytes(found), digits=3)
     out.print(f"a node holds {waiting} of received data that its ranks have yet to read, as the mean over the time")
 
 
 def first_reads_as_dict(found: Replay) -> dict[str, Any]:
     """Returns the results for --json, with the sums of ReceivedData."""
-    return {"received": [asdict(one) for one in received_data(found)], "mean_unread_bytes": mean_waiting_bytes(found)}
+    return {"received": [asdict(one) for one in received_data(found)], "mean_unread_bytes": mean_unread_bytes(found)}

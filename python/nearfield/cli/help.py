@@ -19,7 +19,7 @@ from nearfield.cli import VERBS
 from nearfield.cli.renamed_options import with_current_names
 from nearfield.ui.terminal import Column, Table, Terminal
 
-_CALL = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
+_NEARFIELD_CALL_PATTERN = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
 
 
 class Command(TyperCommand):
@@ -73,7 +73,7 @@ def print_help(command: Any, ctx: Any, console: Terminal) -> None:
     for title, rows in help_tables(command, ctx):
         console.print()
         console.print(Text(title, style="bold"))
-        console.print(_table(rows))
+        console.print(_help_table(rows))
     if command.epilog:
         console.print()
         console.print(with_own_name(command.epilog))
@@ -82,7 +82,7 @@ def print_help(command: Any, ctx: Any, console: Terminal) -> None:
 def with_own_name(text: str) -> str:
     """Replaces `nearfield` in every `nearfield VERB` of the text by the command by which the shell finds this
     nearfield."""
-    return _CALL.sub(lambda _: own_command.executable(), text)
+    return _NEARFIELD_CALL_PATTERN.sub(lambda _: own_command.own_executable(), text)
 
 
 def _print_paragraph(text: str, console: Terminal) -> None:
@@ -109,7 +109,7 @@ def help_tables(command: Any, ctx: Any) -> Iterator[tuple[str, list[tuple[str, s
         yield title, [(name, " ".join(summary.split())) for name, summary in summaries.items()]
 
 
-def _table(rows: list[tuple[str, str]]) -> Table:
+def _help_table(rows: list[tuple[str, str]]) -> Table:
     table = Table(Column(key=True), Column(prose=True))
     for name, words in rows:
         table.add_row(Text(f"  {name}", style="cyan"), Text(with_own_name(words)))

@@ -11,7 +11,7 @@ from rich.markup import escape
 from nearfield.apply import learn
 from nearfield.base import own_command
 from nearfield.base.units import format_bytes, format_ns
-from nearfield.rules.called_collectives import MIN_SHARE, CalledCollectives
+from nearfield.rules.called_collectives import MIN_TIME_SHARE, CalledCollectives
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
@@ -29,21 +29,23 @@ def run(argv: Sequence[str], environment: Mapping[str, str], out: Path, mpi_name
     if not called.call:
         err.print("the program called no collective that rules could select an algorithm for")
         return code
-    _print(called)
+    _print_called_collectives(called)
     err.print(f"collectives: [bold]{escape(str(out))}[/bold]")
-    err.print(f"next: {escape(own_command.line('tune', '--collectives', '--calls', out))}")
+    err.print(f"next: {escape(own_command.command_line('tune', '--collectives', '--calls', out))}")
     return code
 
 
-def _print(called: CalledCollectives) -> None:
-    """Prints the collectives with at least MIN_SHARE of the time to standard error, because standard output belongs to
-    the program."""
+def _print_called_collectives(called: CalledCollectives) -> None:
+    """Prints the collectives with at least MIN_TIME_SHARE of the time to standard error, because standard output
+    belongs to the program."""
     names = ("ranks", "length", "calls", "time in them", "share")
     table = Table(Column("collective", key=True), *(Column(name, right=True) for name in names))
-    shown = [one for one in called.call if one.seconds >= MIN_SHARE * called.seconds][:MAX_ROWS]
+    shown = [one for one in called.call if one.seconds >= MIN_TIME_SHARE * called.total_s][:MAX_ROWS]
     for one in shown:
         length = format_bytes(one.size_bytes) if one.size_bytes else "-"
-        share = f"{one.seconds / called.seconds:.0%}" if called.seconds else "-"
-        table.add_row(one.operation, one.place, length, str(one.calls), format_ns(one.seconds * 1e9), share)
+        share = f"{one.seconds / called.total_s:.0%}" if called.total_s else "-"
+        table.add_row(
+            one.operation, one.format_communicator_shape, length, str(one.calls), format_ns(one.seconds * 1e9), share
+        )
     Terminal(stderr=True).print(table)
-    err.print(f"a rank spent {format_ns(called.seconds * 1e9)} in collectives in the mean, waiting for others included")
+    err.print(f"a rank spent {format_ns(called.total_s * 1e9)} in collectives in the mean, waiting for others included")

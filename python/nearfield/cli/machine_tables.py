@@ -1,4 +1,4 @@
-"""Formats described machines, as tables for people, rows for --csv and data for --json."""
+"""Formats described machines, as human-readable tables, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.markup import escape
 from nearfield.base.units import format_bytes
 from nearfield.machine import DescribedMachine, SourcedFact, facts
 from nearfield.machine.quantity import is_byte_size
-from nearfield.machine.simulated import Comparison
+from nearfield.machine.simulated import ComparisonWithFile
 from nearfield.ui.terminal import Column, Table, Terminal
 
 CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", "inclusion", "write", "replacement",
@@ -36,49 +36,51 @@ def machine_row(machine: DescribedMachine) -> dict[str, Any]:
         "title": machine.title,
         "cores": machine.cores.value if machine.cores else None,
         "cache_bytes": [cache.size_bytes.value for cache in machine.cache],
-        "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.simulable else None,
+        "nodes": machine.network.max_nodes.value if machine.network else 1 if machine.is_simulable else None,
         "free": len(_free_parameters(machine)),
-        "for": ["simulate"] * machine.simulable + ["plan"] * (machine.communication is not None),
+        "for": ["simulate"] * machine.is_simulable + ["plan"] * (machine.communication is not None),
     }
 
 
-def csv_words(value: Any) -> Any:
+def to_csv_cell(value: Any) -> Any:
     """Converts a value to a CSV cell; joins the elements of a list by spaces."""
     return " ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def print_check(machine: DescribedMachine, compared: list[Comparison]) -> None:
+def print_check(machine: DescribedMachine, compared: list[ComparisonWithFile]) -> None:
     """Prints whether the simulated machine reproduces the described times and rates."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in _kinds(machine).items())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in _count_fact_kinds(machine).items())
     Terminal().print(f"[bold]{escape(machine.name)}[/bold]: {verdict_text(compared)} ({kinds})")
     for one in compared:
-        mark = "" if one.reachable or one.reached else f"  [yellow]{one.simulated / one.described:.0%} of it[/yellow]"
+        mark = (
+            "" if one.is_reachable or one.reached else f"  [yellow]{one.simulated / one.described:.0%} of it[/yellow]"
+        )
         mark += "" if one.agrees else "  [red]differs[/red]"
         Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
 
 
-def difference_text(one: Comparison) -> str:
+def difference_text(one: ComparisonWithFile) -> str:
     """Returns a text that explains how a simulated time or rate differs from the described one, and which key is the
     cause."""
     numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
     return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
 
 
-def check_as_dict(machine: DescribedMachine, compared: list[Comparison]) -> dict[str, Any]:
+def check_as_dict(machine: DescribedMachine, compared: list[ComparisonWithFile]) -> dict[str, Any]:
     """Returns the result of a check for --json."""
     names = ("what", "described", "simulated", "unit", "agrees", "reached", "cause", "remedy")
     simulated = [{name: getattr(c, name) for name in names} for c in compared]
-    return {"name": machine.name, "kinds": _kinds(machine), "simulated": simulated}
+    return {"name": machine.name, "kinds": _count_fact_kinds(machine), "simulated": simulated}
 
 
-def verdict_text(compared: list[Comparison]) -> str:
+def verdict_text(compared: list[ComparisonWithFile]) -> str:
     """Returns in a few words whether the simulated machine behaves as described."""
     if not all(one.agrees for one in compared):
         return "[red]not as described[/red]"
     return "consistent" if all(one.reached for one in compared) else "consistent, but not reached"
 
 
-def _kinds(machine: DescribedMachine) -> dict[str, int]:
+def _count_fact_kinds(machine: DescribedMachine) -> dict[str, int]:
     kinds = [fact.kind for _, fact in facts(machine)]
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
@@ -89,55 +91,63 @@ def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -
     for short, text in machine.references.items():
         console.print(f"[dim]  {escape(short)}: {escape(text)}[/dim]")
     if verbose:
-        console.print(_sources(facts(machine)))
+        console.print(_sources_table(facts(machine)))
         return
     if machine.cache:
-        console.print(_caches(machine))
+        console.print(_caches_table(machine))
     for section in type(machine).model_fields:
         part = getattr(machine, section)
         if isinstance(part, BaseModel) and section != "cache":
             pairs = [("", part)] if isinstance(part, SourcedFact) else facts(part)
-            console.print(f"[bold]{section}[/bold] " + escape(", ".join(_phrase(key, fact) for key, fact in pairs)))
+            console.print(
+                f"[bold]{section}[/bold] " + escape(", ".join(_format_fact(key, fact) for key, fact in pairs))
+            )
     if free := _free_parameters(machine):
         console.print("\n[bold]free parameters[/bold]: nobody states them")
-        console.print(_sources(free))
+        console.print(_sources_table(free))
 
 
-def _caches(machine: DescribedMachine) -> Table:
+def _caches_table(machine: DescribedMachine) -> Table:
     used = [name for name in CACHE_COLUMNS if any(getattr(cache, name) for cache in machine.cache)]
     table = Table(Column("cache", key=True), *map(Column, used))
     for place, cache in enumerate(machine.cache):
-        table.add_row(str(place), *(cell(name, getattr(cache, name)) for name in used))
+        table.add_row(str(place), *(format_cell(name, getattr(cache, name)) for name in used))
     return table
 
 
-def _phrase(key: str, fact: SourcedFact) -> str:
-    return f"{key} {cell(key, fact)}".strip() + (" (chosen)" if fact.kind == "chosen" else "")
+def _format_fact(key: str, fact: SourcedFact) -> str:
+    return f"{key} {format_cell(key, fact)}".strip() + (" (chosen)" if fact.kind == "chosen" else "")
 
 
-def _sources(pairs: Iterable[tuple[str, SourcedFact]]) -> Table:
+def _sources_table(pairs: Iterable[tuple[str, SourcedFact]]) -> Table:
     columns = map(Column, ("value", "kind", "claims"))
     table = Table(Column("key", key=True), *columns, Column("source or reason", prose=True))
     for key, fact in pairs:
-        table.add_row(key, cell(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
+        table.add_row(key, format_cell(key, fact), fact.kind, " ".join(fact.claims or []), escape(fact.origin))
     return table
 
 
 def fact_row(key: str, fact: SourcedFact) -> dict[str, Any]:
     """Returns a key with its value and source as a row for --csv."""
     claims = " ".join(fact.claims or [])
-    return {"key": key, "value": csv_words(fact.plain), "kind": fact.kind, "claims": claims, "source": fact.origin}
+    return {
+        "key": key,
+        "value": to_csv_cell(fact.plain_value),
+        "kind": fact.kind,
+        "claims": claims,
+        "source": fact.origin,
+    }
 
 
 def _free_parameters(machine: DescribedMachine) -> list[tuple[str, SourcedFact]]:
     return [(key, fact) for key, fact in facts(machine) if fact.kind == "chosen"]
 
 
-def cell(key: str, fact: SourcedFact | None) -> str:
+def format_cell(key: str, fact: SourcedFact | None) -> str:
     """Formats the value of a key for a table."""
     if fact is None:
         return "-"
-    value = fact.plain
+    value = fact.plain_value
     if isinstance(value, list):
         return " x ".join(map(str, value))
     if is_byte_size(fact):

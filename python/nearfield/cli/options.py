@@ -134,14 +134,14 @@ def typed_options(ctx: typer.Context) -> list[str]:
     return [name for name, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
-def require_one(**options: object) -> None:
-    """Raises UsageError if two of these options are set. Keyword `all_mpis` stands for --all-mpis."""
+def require_single_option(**options: object) -> None:
+    """Raises UsageError if two or more of these options are set. Keyword `all_mpis` stands for --all-mpis."""
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value]
     if len(given) > 1:
         raise UsageError(f"{given[0]} and {given[1]} exclude each other", "leave one of them out")
 
 
-def require_one_format(as_json: bool, as_csv: bool) -> None:
+def require_single_format(as_json: bool, as_csv: bool) -> None:
     """Raises UsageError if both --json and --csv are set."""
     if as_json and as_csv:
         raise UsageError("--json and --csv are two formats", "Give one of them.")

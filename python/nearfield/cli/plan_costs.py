@@ -7,13 +7,13 @@ from pathlib import Path
 from nearfield.base.errors import UsageError
 from nearfield.machine import load_machine
 from nearfield.measure.sim.costs import message_records
-from nearfield.measure.sim.pool import usable_cores
+from nearfield.measure.sim.pool import num_usable_cores
 from nearfield.plan import CostModel, default_model, described_model, measured_model, simulated_model
 from nearfield.profile import load
 from nearfield.ui.progress import ProgressDisplay
 
 
-def load_costs(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
+def load_message_costs(profile: Path | None, on: str | None, mode: str | None, messages: bool) -> CostModel:
     """Returns the costs of messages from the profile or the machine that the options name, or the default costs. With
     `messages`, ranks of a node do not read in place."""
     if profile is not None and on is not None:
@@ -35,7 +35,7 @@ def load_costs(profile: Path | None, on: str | None, mode: str | None, messages:
 def costs_of_machine(name: str, mode: str | None) -> CostModel:
     """Returns the costs that a described machine's file states; if it states none, simulates them."""
     machine = load_machine(name)
-    if machine.communication or mode is not None or not machine.simulable:
+    if machine.communication or mode is not None or not machine.is_simulable:
         return described_model(machine, mode)
     with ProgressDisplay() as display:
-        return simulated_model(machine, message_records(machine, usable_cores(), display))
+        return simulated_model(machine, message_records(machine, num_usable_cores(), display))

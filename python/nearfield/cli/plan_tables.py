@@ -1,4 +1,4 @@
-"""Formats plans of grid splits, as tables for people, rows for --csv and data for --json."""
+"""Formats plans of grid splits, as human-readable tables, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, A
 def costs_dict(costs: Costs) -> dict[str, Any]:
     """Converts message costs to plain data; None for a link that the machine does not have."""
     links = {"in_place": costs.in_place, "same_node": costs.same_node, "network": costs.network}
-    return {name: _plain(link, _LINK) if link else None for name, link in links.items()}
+    return {name: _struct_to_dict(link, _LINK_FIELDS) if link else None for name, link in links.items()}
 
 
-_LINK = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
-_PARTS = ("latency_ns", "bytes_ns", "strided_ns")
+_LINK_FIELDS = ("latency_ns", "ns_per_byte", "strided", "banked", "load_factor", "load_from_bytes")
+_PARTS_FIELDS = ("latency_ns", "bytes_ns", "strided_ns")
 
 
-def _plain(struct: Any, names: Iterable[str]) -> dict[str, Any]:
+def _struct_to_dict(struct: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: getattr(struct, name) for name in names}
 
 
@@ -93,7 +93,7 @@ def plan_dict(plan: Plan, dimensions: int) -> dict[str, Any]:
         "node_dims": plan.node_dims[-dimensions:],
         "box": plan.box[-dimensions:],
         "time_ns": plan.time_ns,
-        **_plain(plan.parts, _PARTS),
+        **_struct_to_dict(plan.parts, _PARTS_FIELDS),
         "messages": plan.messages,
         "network_messages": plan.network_messages,
         "faces": [face_dict(face) for face in plan.faces[-dimensions:]],
@@ -111,4 +111,4 @@ def plan_row(plan: Plan, dimensions: int) -> dict[str, Any]:
 
 def face_dict(face: Face) -> dict[str, int]:
     """Converts the messages in one dimension to plain data."""
-    return {"messages": face.messages, **_plain(face.message, ("bytes", "run_bytes", "stride_bytes"))}
+    return {"messages": face.messages, **_struct_to_dict(face.message, ("bytes", "run_bytes", "stride_bytes"))}

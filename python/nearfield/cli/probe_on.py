@@ -16,16 +16,26 @@ from nearfield.measure import Request
 from nearfield.measure.checkpoint import CheckpointFolder
 from nearfield.measure.sim.cases import scenarios
 from nearfield.measure.sim.describe import describe_scenario
-from nearfield.measure.sim.pool import usable_cores
+from nearfield.measure.sim.pool import num_usable_cores
 from nearfield.measure.sim.session import probe_on
 from nearfield.profile.schema import Scenario
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 # Parameters of `probe` that only apply to measurements, not to simulations.
-LIVE_ONLY = {"budget", "filter_", "launches", "mpi_name", "ranks", "pairs", "hostfile", "launcher", "keep_samples"}
-SIMULATED_ONLY = {"distance", "nodes", "policy", "memory_slowdown", "jobs"}
-OF_RESUME = {"resume", "out", "keep_samples", "jobs", "budget"}
+LIVE_ONLY_PARAMETERS = {
+    "budget",
+    "filter_",
+    "launches",
+    "mpi_name",
+    "ranks",
+    "pairs",
+    "hostfile",
+    "launcher",
+    "keep_samples",
+}
+SIMULATED_ONLY_PARAMETERS = {"distance", "nodes", "policy", "memory_slowdown", "jobs"}
+RESUME_PARAMETERS = {"resume", "out", "keep_samples", "jobs", "budget"}
 
 
 def was_simulated(out: Path) -> bool:
@@ -40,31 +50,31 @@ def check_options(typed: Iterable[str], *, resume: bool, simulated: bool) -> Non
     measurements if the probe simulates, or that only applies to simulations if it measures."""
     for name in typed:
         option = f"--{name.removesuffix('_name').strip('_').replace('_', '-')}"
-        if resume and name not in OF_RESUME:
+        if resume and name not in RESUME_PARAMETERS:
             raise UsageError(
                 f"--resume completes what was asked for; {option} cannot change that",
                 "leave it out, or start anew with --overwrite",
             )
-        if simulated and name in LIVE_ONLY:
+        if simulated and name in LIVE_ONLY_PARAMETERS:
             raise UsageError(f"{option} is for measuring; with --on nothing is measured", "Leave it out.")
-        if not (simulated or resume) and name in SIMULATED_ONLY:
+        if not (simulated or resume) and name in SIMULATED_ONLY_PARAMETERS:
             raise UsageError(f"{option} is for simulating", "Add --on MACHINE, or leave it out.")
 
 
 def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int | None) -> None:
     """Runs the simulation, prints its outcome, and exits with the exit code. Simulates `jobs` cases concurrently
     (default: one per core)."""
-    jobs = jobs or usable_cores()
+    jobs = jobs or num_usable_cores()
     with ProgressDisplay() as display:
         outcome = probe_on(out, request, resume=resume, overwrite=overwrite, jobs=jobs, report=display)
     folder = escape(str(out))
-    if not outcome.saved:
+    if not outcome.is_saved:
         err.print("stopped before anything was simulated")
-    elif not outcome.complete:
-        again = escape(own_command.line("probe", "--resume", "-o", out))
+    elif not outcome.is_complete:
+        again = escape(own_command.command_line("probe", "--resume", "-o", out))
         err.print(f"stopped; the finished cases are in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(own_command.line('report', out))}")
+        err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(own_command.command_line('report', out))}")
     raise typer.Exit(outcome.exit_code)
 
 

@@ -17,7 +17,7 @@ class RenamedOption(NamedTuple):
     convert: Callable[[str], str] = str
 
 
-def _as_regression(share: str) -> str:
+def _to_regression(share: str) -> str:
     """Converts a fraction of the baseline's speed to a loss: '0.8' to '20%'."""
     try:
         return f"{100 * (1 - float(share)):.6g}%"
@@ -25,16 +25,16 @@ def _as_regression(share: str) -> str:
         return share  # the new option rejects the unchanged value
 
 
-def _as_filter(words: str) -> str:
+def _to_filter(words: str) -> str:
     """Converts 'pingpong state reused' to 'pingpong:state=reused'."""
     scenario, _, rest = words.partition(" ")
     parameter, _, values = rest.partition(" ")
     return f"{scenario}:{parameter}={','.join(values.split())}"
 
 
-RENAMED: dict[str, dict[str, RenamedOption]] = {
+RENAMED_OPTIONS_BY_VERB: dict[str, dict[str, RenamedOption]] = {
     "advise": {"--least": RenamedOption("--min-loss")},
-    "probe": {"--only": RenamedOption("--filter", _as_filter)},
+    "probe": {"--only": RenamedOption("--filter", _to_filter)},
     "reproduce": {"--here": RenamedOption("--live"), "--here-only": RenamedOption("--live-only")},
     "rewrite": {
         "--assume-alike": RenamedOption("--assume-uniform"),
@@ -52,17 +52,17 @@ RENAMED: dict[str, dict[str, RenamedOption]] = {
         "--as-observed": RenamedOption("--replay-outcomes"),
         "--wtime": RenamedOption("--virtual-wtime"),
     },
-    "tune": {"--never-below": RenamedOption("--max-regression", _as_regression)},
+    "tune": {"--never-below": RenamedOption("--max-regression", _to_regression)},
 }
 
 
-def with_current_names(ctx: Any, command: Any, words: Iterable[str]) -> list[str]:
+def with_current_names(ctx: Any, command: Any, arguments: Iterable[str]) -> list[str]:
     """Replaces renamed options in the words of a command line. `command` is the verb's click command, which defines
     which options take a value, and `ctx` is its context. Does not change the words of a program that the verb
     starts."""
-    renamed = RENAMED.get(ctx.info_name, {})
+    renamed = RENAMED_OPTIONS_BY_VERB.get(ctx.info_name, {})
     with_value = {name for option in command.params for name in option.opts if not getattr(option, "is_flag", True)}
-    rest, current = list(words), []
+    rest, current = list(arguments), []
     while rest and rest[0] != "--" and (rest[0].startswith("-") or ctx.allow_interspersed_args):
         name, equals, value = rest.pop(0).partition("=")
         new = renamed.get(name, RenamedOption(name))

@@ -1,4 +1,4 @@
-"""Formats the results of `nearfield simulate run`, as tables for people and data for --json."""
+"""Formats the results of `nearfield simulate run`, as human-readable tables and data for --json."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns, format_rounded
-from nearfield.cli.range_text import mean_text, saving_text
+from nearfield.cli.range_text import format_mean, format_saving
 from nearfield.observe.repeats import RepeatedReplay
-from nearfield.observe.replay import CallSite, Replay, Times
+from nearfield.observe.replay import CallSite, Replay, TimesByPolicy
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_SITES = 20  # max number of call sites in the table
 MIN_SHARE = 0.01  # fraction of nondeterministic MPI outcomes; smaller differences are not reported
-_WORDS = {
+_SITE_PHRASES = {
     "misses": "misses of {}",
     "injected": "injected into {}",
     "injected_unused": "lost from {} unused",
@@ -27,7 +27,7 @@ def print_replay(found: RepeatedReplay, command: str, seconds: float, *, decided
     the host, decided the nondeterministic MPI outcomes. `simulations` is how often the program was simulated in
     `seconds`, on variants of the machine as well."""
     first = found.replays[0]
-    cluster, ranks = found.cluster, first.found.ranks
+    cluster, ranks = found.cluster, first.replayed.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
@@ -36,11 +36,11 @@ def print_replay(found: RepeatedReplay, command: str, seconds: float, *, decided
     if sentence := scatter_sentence(found):
         out.print(f"[dim]{sentence}[/dim]")
     out.print()
-    out.print(_sites(found))
+    out.print(_sites_table(found))
     others = "; others: the share of it that they save (+) or lose (-)" if len(cluster.policies) > 1 else ""
     out.print(f"[dim]{cluster.policies[0]}: the time by the base policy{others}[/dim]")
     out.print()
-    out.print(_traffic(found))
+    out.print(_traffic_table(found))
     if remark := _divergence_sentence(first, decided):
         out.print(remark)
     flops = sum(rank.flops for rank in ranks)
@@ -90,7 +90,7 @@ def runs_as_dict(runs: list[Replay]) -> dict[str, Any]:
     }
 
 
-def _times_of_runs(runs: list[Replay]) -> Times:
+def _times_of_runs(runs: list[Replay]) -> TimesByPolicy:
     speeds = len({run.cluster.slowdowns[0] for run in runs})
     flat = [run.time_ns()[0][0] for run in runs]
     return [flat[at : at + speeds] for at in range(0, len(flat), speeds)]
@@ -99,10 +99,10 @@ def _times_of_runs(runs: list[Replay]) -> Times:
 def _divergence_sentence(found: Replay, decided: bool) -> str:
     """Returns a sentence on the nondeterministic MPI outcomes that would differ under another policy or memory speed;
     "" if there are few."""
-    cluster, outcomes = found.cluster, found.outcomes()
+    cluster, outcomes = found.cluster, found.count_timing_dependent_outcomes()
     counts = {
         (policy, slowdown): count
-        for policy, row in zip(cluster.policies, found.divergent_outcomes(), strict=True)
+        for policy, row in zip(cluster.policies, found.count_divergent_outcomes(), strict=True)
         for slowdown, count in zip(cluster.slowdowns, row, strict=True)
     }
     (policy, slowdown), highest = max(counts.items(), key=lambda one: one[1])
@@ -113,19 +113,19 @@ def _divergence_sentence(found: Replay, decided: bool) -> str:
         if decided
         else "those that were observed"
     )
-    runs = "each run keeps" if cluster.independent_runs else "the simulation keeps"
+    runs = "each run keeps" if cluster.uses_independent_runs else "the simulation keeps"
     text = (
         f"{counted(outcomes, 'MPI outcome')} {'depends' if outcomes == 1 else 'depend'} on timing (receives from any "
         f"source, tests, Waitany); with {policy} at slowdown {slowdown:g}, {highest:,} would differ, but {runs} {whose}"
     )
-    if not cluster.independent_runs and cluster.runs < len(counts):
+    if not cluster.uses_independent_runs and cluster.num_runs < len(counts):
         what = "runs the program again for" if decided else "simulates"
         text += f"; --independent-runs {what} each policy and speed"
     return text
 
 
 def _program_table(found: RepeatedReplay) -> Table:
-    table = Table(Column("slowdown", key=True, right=True), *_by_policy(found))
+    table = Table(Column("slowdown", key=True, right=True), *_policy_columns(found))
     for speed, slowdown in enumerate(found.cluster.slowdowns):
         table.add_row(f"{slowdown:g}", *program_cells(found, speed))
     return table
@@ -137,37 +137,37 @@ def program_cells(found: RepeatedReplay, speed: int) -> list[str]:
     if not found.has_intervals:
         return compare_with_base(found.time_ns(), speed)
     others = range(1, len(found.cluster.policies))
-    savings = [saving_text(found.estimate_saving(policy, speed)) for policy in others]
-    return [mean_text(found.estimate_time(0, speed)), *savings]
+    savings = [format_saving(found.estimate_saving(policy, speed)) for policy in others]
+    return [format_mean(found.estimate_time(0, speed)), *savings]
 
 
-def _sites(found: RepeatedReplay) -> Table:
+def _sites_table(found: RepeatedReplay) -> Table:
     sites = found.call_sites()
-    ranks = len(found.replays[0].found.ranks)
+    ranks = len(found.replays[0].replayed.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
-    table = Table(*headings, *_by_policy(found))
+    table = Table(*headings, *_policy_columns(found))
     table.add_row("(computing)", "", "", *compare_with_base(found.computing_ns(), 0, ranks))
     for site in sites[:MAX_SITES]:
         table.add_row(site.name, escape(site.line), f"{site.calls:,}", *compare_with_base(site.time_ns, 0, ranks))
     return table
 
 
-def _traffic(found: RepeatedReplay) -> Table:
+def _traffic_table(found: RepeatedReplay) -> Table:
     """Returns the table of memory counters summed over all nodes, by policy, at the first memory speed. Counters at
     other speeds hardly differ."""
-    table = Table(Column("lines", key=True), *_by_policy(found))
+    table = Table(Column("lines", key=True), *_policy_columns(found))
     for name, of_policy in found.memory_counts().items():
         written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
         where, _, what = name.partition("_")
-        table.add_row(_WORDS[what].format(where.upper()), *written)
+        table.add_row(_SITE_PHRASES[what].format(where.upper()), *written)
     return table
 
 
-def _by_policy(found: RepeatedReplay) -> list[Column]:
+def _policy_columns(found: RepeatedReplay) -> list[Column]:
     return [Column(name, right=True) for name in found.cluster.policies]
 
 
-def compare_with_base(times: Times, speed: int, ranks: int = 1) -> list[str]:
+def compare_with_base(times: TimesByPolicy, speed: int, ranks: int = 1) -> list[str]:
     """Returns the cells of a row: the time under the base policy, averaged over the ranks, and the fraction of it that
     each other policy saves."""
     base, *others = (of_policy[speed] for of_policy in times)
@@ -181,28 +181,28 @@ def as_dict(found: RepeatedReplay) -> dict[str, Any]:
     return {
         "machine": cluster.machine.name,
         "nodes": cluster.nodes,
-        "ranks": len(first.found.ranks),
+        "ranks": len(first.replayed.ranks),
         "policies": cluster.policies,
         "memory_slowdown": cluster.slowdowns,
         "time_ns": found.time_ns(),
-        **(_intervals(found) if found.has_intervals else {}),
+        **(_intervals_as_dict(found) if found.has_intervals else {}),
         "rank_times_ns": found.rank_times(),
         "computing_ns": found.computing_ns(),
-        "calls": [_site(site) for site in found.call_sites()],
+        "calls": [_site_as_dict(site) for site in found.call_sites()],
         "memory": found.memory_counts(),
-        "accesses": sum(rank.accesses for rank in first.found.ranks),
-        "flops": sum(rank.flops for rank in first.found.ranks),
-        "messages": first.found.messages,
-        "network_bytes": first.found.network_bytes,
+        "accesses": sum(rank.accesses for rank in first.replayed.ranks),
+        "flops": sum(rank.flops for rank in first.replayed.ranks),
+        "messages": first.replayed.messages,
+        "network_bytes": first.replayed.network_bytes,
         "time_dependent": {
-            **{name: sum(getattr(rank.dependence, name) for rank in first.found.ranks) for name in names},
-            "outcomes": first.outcomes(),
-            "otherwise": first.divergent_outcomes(),
+            **{name: sum(getattr(rank.dependence, name) for rank in first.replayed.ranks) for name in names},
+            "outcomes": first.count_timing_dependent_outcomes(),
+            "otherwise": first.count_divergent_outcomes(),
         },
     }
 
 
-def _intervals(found: RepeatedReplay) -> dict[str, Any]:
+def _intervals_as_dict(found: RepeatedReplay) -> dict[str, Any]:
     """Returns the 95 % confidence intervals of the times and savings, and the time of each replay."""
     policies, speeds = range(len(found.cluster.policies)), range(len(found.cluster.slowdowns))
     times = [[found.estimate_time(policy, speed) for speed in speeds] for policy in policies]
@@ -214,5 +214,5 @@ def _intervals(found: RepeatedReplay) -> dict[str, Any]:
     }
 
 
-def _site(site: CallSite) -> dict[str, Any]:
+def _site_as_dict(site: CallSite) -> dict[str, Any]:
     return {"name": site.name, "line": site.line, "calls": site.calls, "time_ns": site.time_ns}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nearfield.rules.schema import Rules
 
 FORMATS = ("html", "svg", "csv")
-_PLACE = "Give another folder with -o."
+_OTHER_FOLDER_REMEDY = "Give another folder with -o."
 
 
 def require_format(name: str) -> None:
@@ -26,35 +26,37 @@ def require_format(name: str) -> None:
 def write_plots(kind: str, profiles: Sequence[Profile], tuned: Rules | None, out: Path | None) -> Path:
     """Writes files for each plot into a folder: for `csv` the table behind the plot, for `svg` a picture for each
     choice of its options. Returns the folder. Raises ProfileError if a file cannot be written."""
-    folder = out or _usual_place(kind, profiles)
-    files = tables(profiles, tuned) if kind == "csv" else pictures(profiles, tuned)
-    with os_errors_as_profile_errors(folder, _PLACE):
+    folder = out or _default_folder(kind, profiles)
+    files = csv_by_file_name(profiles, tuned) if kind == "csv" else svg_by_file_name(profiles, tuned)
+    with os_errors_as_profile_errors(folder, _OTHER_FOLDER_REMEDY):
         folder.mkdir(exist_ok=True)
     for name, content in files.items():
-        atomic_write(folder / name, content.encode(errors="replace"), _PLACE)
+        atomic_write(folder / name, content.encode(errors="replace"), _OTHER_FOLDER_REMEDY)
     return folder
 
 
-def _usual_place(kind: str, profiles: Sequence[Profile]) -> Path:
+def _default_folder(kind: str, profiles: Sequence[Profile]) -> Path:
     return profiles[0].path / f"report-{kind}" if len(profiles) == 1 else Path(f"comparison-{kind}")
 
 
-def tables(profiles: Sequence[Profile], tuned: Rules | None) -> dict[str, str]:
+def csv_by_file_name(profiles: Sequence[Profile], tuned: Rules | None) -> dict[str, str]:
     """Returns file name -> CSV for each plot, and a text file with the gains of the rules as columns."""
     from nearfield.report import comparison, page
-    from nearfield.report.columns import osu_columns
+    from nearfield.report.columns import format_osu_columns
     from nearfield.report.plots.table import as_csv
 
     one = len(profiles) == 1
     charts = page.charts_of(profiles[0], tuned) if one else comparison.charts_of(profiles)
-    gains = {"tuned.txt": osu_columns(tuned)} if tuned and osu_columns(tuned) else {}
+    gains = {"tuned.txt": format_osu_columns(tuned)} if tuned and format_osu_columns(tuned) else {}
     return {f"{chart.id}.csv": as_csv(chart) for chart in charts} | gains
 
 
-def pictures(profiles: Sequence[Profile], tuned: Rules | None) -> Mapping[str, str]:
+def svg_by_file_name(profiles: Sequence[Profile], tuned: Rules | None) -> Mapping[str, str]:
     """Returns file name -> SVG for each plot and each choice of its options. Raises UsageError if no browser is
     installed."""
     from nearfield.report import comparison, page
     from nearfield.report.pictures import draw_pictures
 
-    return draw_pictures(page.render(profiles[0], tuned) if len(profiles) == 1 else comparison.render(profiles))
+    return draw_pictures(
+        page.render_report(profiles[0], tuned) if len(profiles) == 1 else comparison.render_comparison(profiles)
+    )

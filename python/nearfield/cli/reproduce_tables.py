@@ -10,10 +10,10 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import counted
-from nearfield.reproduce.collect import MachineVerdicts, claims_of
-from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, standing_text
+from nearfield.reproduce.collect import MachineVerdicts, claim_ids_of
+from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, format_statement_counts
 from nearfield.reproduce.score import score_text
-from nearfield.reproduce.session import WantedClaims
+from nearfield.reproduce.session import SelectedClaims
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
@@ -85,7 +85,7 @@ def print_counts(found: Reproduction, live_only: bool) -> None:
     verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
-        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {standing_text(found.papers)}")
+        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {format_statement_counts(found.papers)}")
         Terminal().print(f"score: {score_text(found.score)}")
     if found.traced:
         answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
@@ -103,7 +103,7 @@ def print_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
     if as_json:
         print(json.dumps([one.model_dump() for one in machines], indent=1))
         return
-    claims = claims_of(machines)
+    claims = claim_ids_of(machines)
     table = Table(Column("machine", key=True), Column("MPI"), Column("load"), *map(Column, claims))
     for one in machines:
         load = "" if one.here.load_1m is None else f"{one.here.load_1m:.1f}"
@@ -117,7 +117,7 @@ def live_answers(found: Reproduction) -> list[str]:
     return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
 
 
-def list_claims(wanted: WantedClaims, as_json: bool) -> None:
+def list_claims(wanted: SelectedClaims, as_json: bool) -> None:
     """Prints the claims, and where in the papers they are stated."""
     if as_json:
         found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}

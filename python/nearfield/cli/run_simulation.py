@@ -16,13 +16,13 @@ from nearfield._native import stream
 from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.cli.trace_argument import AccessReporter
 from nearfield.measure.interrupt import InterruptGuard
-from nearfield.measure.sim.mpi_shards import SingleProcess
+from nearfield.measure.sim.mpi_shards import SingleShard
 from nearfield.observe.live import MachineCode, ObservedCommand
 from nearfield.observe.observing import prepare_command
 from nearfield.observe.replay import Cluster, Replay, replay_program
-from nearfield.observe.source_lines import Line, line_of_call
+from nearfield.observe.source_lines import SourceLine, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
-from nearfield.observe.trace import Trace, broken_streams, require_usable_folder
+from nearfield.observe.trace import Trace, broken_streams_as_errors, require_usable_folder
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import err
 
@@ -48,7 +48,7 @@ class SimulationResult:
     command: str
     seconds: float
     decided: bool = False  # whether the simulation, not the host, decided nondeterministic MPI outcomes
-    named_lines: list[Line] = field(default_factory=list)  # source lines resolved for `found`
+    named_lines: list[SourceLine] = field(default_factory=list)  # source lines resolved for `found`
 
 
 @dataclass(frozen=True)
@@ -64,43 +64,43 @@ def is_command(what: list[str]) -> bool:
     return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
 
 
-def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleProcess) -> SimulationResult:
+def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleShard) -> SimulationResult:
     """Simulates the trace on all shards (processes of an MPI job). The first shard gets the result. Ctrl-C exits."""
     streams = trace.streams()
-    lines = shards.run_on_all(lambda: {} if shards.number else read_lines(trace))
+    lines = shards.run_on_all(lambda: {} if shards.shard_index else read_lines(trace))
     cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
 
-    named_lines: list[Line] = []
+    named_lines: list[SourceLine] = []
 
     def line_of(called: str, frames: list[tuple[str, int]]) -> str:
         named_lines.append(line_of_call(lines, called, frames))
         return str(named_lines[-1])
 
     def simulated() -> Replay:
-        with broken_streams():
+        with broken_streams_as_errors():
             return replay_program(
                 cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards,
-                chosen.scheduled_policy, first_reads=chosen.first_reads,
+                chosen.scheduled_policy, measures_first_reads=chosen.first_reads,
             )  # fmt: skip
 
     # A shard that gets a signal only records it, and forwards it to the others at their next exchange.
-    with InterruptGuard((lambda: True) if shards.count > 1 else None) as stop, ProgressDisplay() as display:
-        reporter, begun = AccessReporter(display, cluster.runs * trace.about.accesses), time.monotonic()
+    with InterruptGuard((lambda: True) if shards.num_shards > 1 else None) as stop, ProgressDisplay() as display:
+        reporter, begun = AccessReporter(display, cluster.num_runs * trace.metadata.accesses), time.monotonic()
 
         def pass_on(accesses: int) -> None:
-            stop.check()
+            stop.raise_if_signalled()
             shards.report_progress(accesses)
-            if not shards.number:
+            if not shards.shard_index:
                 reporter(shards.total_accesses)
 
         try:
             found = shards.run_on_all(lambda: stop.run(simulated))
         except KeyboardInterrupt:
-            if not shards.number:
+            if not shards.shard_index:
                 err.print("stopped: the program was not simulated to its end")
             raise typer.Exit(stop.exit_code if stop.signal_number else 128 + signal.SIGINT) from None
         seconds = time.monotonic() - begun
-    return SimulationResult(found, trace.about.command, seconds, named_lines=named_lines)
+    return SimulationResult(found, trace.metadata.command, seconds, named_lines=named_lines)
 
 
 def simulate_live(
@@ -117,8 +117,10 @@ def simulate_live(
     prepared, begun = prepare_command(argv, progress=say), time.monotonic()
     with InterruptGuard() as stop:
         try:
-            with ObservedCommand(prepared, keep, live_queries=course.live_outcomes, clock=course.clock) as running:
-                found = stop.run(lambda: _while_it_runs(running, chosen))
+            with ObservedCommand(
+                prepared, keep, uses_live_queries=course.live_outcomes, controls_clock=course.clock
+            ) as running:
+                found = stop.run(lambda: _simulate_while_running(running, chosen))
                 problem = stop.run(lambda: running.wait_for_end(say))
         except KeyboardInterrupt:
             err.print("stopped: the program was not simulated to its end")
@@ -133,7 +135,9 @@ def simulate_independently(argv: list[str], chosen: SimulationParameters, course
 
     def once(policy: str, slowdown: float) -> Replay:
         def cluster_of(ranks: int) -> Cluster:
-            return replace(chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), independent_runs=False)
+            return replace(
+                chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), uses_independent_runs=False
+            )
 
         err.print(f"nearfield: {policy} at slowdown {slowdown:g}")
         return simulate_live(argv, None, replace(chosen, cluster_of=cluster_of), course).found
@@ -141,7 +145,7 @@ def simulate_independently(argv: list[str], chosen: SimulationParameters, course
     return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
 
 
-def _while_it_runs(running: ObservedCommand, chosen: SimulationParameters) -> Replay:
+def _simulate_while_running(running: ObservedCommand, chosen: SimulationParameters) -> Replay:
     code = MachineCode()
     cluster = chosen.cluster_of(running.wait_for_ranks())
     with ProgressDisplay() as display:
@@ -151,24 +155,24 @@ def _while_it_runs(running: ObservedCommand, chosen: SimulationParameters) -> Re
                 lambda: replay_program(
                     cluster,
                     running.streams,
-                    code.flops_of,
+                    code.flops_by_offset_of,
                     code.line_of,
                     chosen.regions,
                     progress,
                     chosen.threads,
                     scheduled_policy=chosen.scheduled_policy,
-                    first_reads=chosen.first_reads,
+                    measures_first_reads=chosen.first_reads,
                 )  # fmt: skip
             )
         except (stream.BrokenStream, NearfieldError) as error:
             raise _explain_failure(running, error) from error
-    code.read_lines(found.found)
+    code.read_lines(found.replayed)
     return found
 
 
 def _explain_failure(running: ObservedCommand, error: Exception) -> Exception:
     """Returns the error to raise for a simulation that ended before its program."""
-    if not isinstance(error, stream.BrokenStream) and not running.left_behind:
+    if not isinstance(error, stream.BrokenStream) and not running.has_left_processes:
         return error
     why = running.failure_reason()
     return MeasurementError(f"the program was not simulated to its end: {why or 'one of its ranks ended'}", str(error))

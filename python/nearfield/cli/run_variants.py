@@ -14,35 +14,35 @@ from nearfield.machine import DescribedMachine
 from nearfield.measure.interrupt import InterruptGuard
 from nearfield.observe.repeats import RepeatedReplay
 from nearfield.observe.replay import Cluster, Replay, replay_program
-from nearfield.observe.source_lines import Line, line_of_call
+from nearfield.observe.source_lines import SourceLine, line_of_call
 from nearfield.observe.summary import flops_of_objects, read_lines
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.trace import Trace, broken_streams_as_errors
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import err
 
 
 @dataclass(frozen=True)
 class VariantResults:
-    """The results by machine; None for a machine whose simulations a signal ended. `exit_code` is 0, or 128 plus the
-    number of that signal. `simulations` is the number of those that are finished."""
+    """The results by machine; None for a machine whose simulations were terminated by a signal. `exit_code` is 0, or
+    128 plus the number of that signal. `simulations` is the number of finished simulations."""
 
     by_machine: tuple[RepeatedReplay | None, ...]
     exit_code: int
     simulations: int
     seconds: float
-    named_lines: list[Line]  # source lines resolved for the results
+    named_lines: list[SourceLine]  # source lines resolved for the results
 
 
 def simulate_variants(
     trace: Trace, chosen: SimulationParameters, machines: Sequence[DescribedMachine], repeat: int
 ) -> VariantResults:
-    """Simulates the trace `repeat` times on each machine, as many simulations at a time as there are threads for. With
-    `repeat` 1 all ranks start together; otherwise each simulation starts them at other times, which are the same for
-    all machines. Ctrl-C ends the simulations, and those of machines that are finished are returned."""
-    work = _Work(trace, chosen, [(machine, seed) for machine in machines for seed in _start_seeds(repeat)])
+    """Simulates the trace `repeat` times on each machine, running as many simulations at a time as there are threads.
+    With `repeat` 1 all ranks start together; otherwise each simulation starts them at other times, which are the same
+    for all machines. Ctrl-C ends the simulations, and those of machines that are finished are returned."""
+    work = _SimulationJobs(trace, chosen, [(machine, seed) for machine in machines for seed in _start_seeds(repeat)])
     begun = time.monotonic()
     with InterruptGuard() as stop, ProgressDisplay() as display:
-        report = AccessReporter(display, len(work.jobs) * trace.about.accesses)
+        report = AccessReporter(display, len(work.jobs) * trace.metadata.accesses)
         try:
             stop.run(lambda: work.run_all(report))
         except KeyboardInterrupt:
@@ -66,7 +66,7 @@ def _start_seeds(repeat: int) -> list[int | None]:
     return [None] if repeat == 1 else list(range(1, repeat + 1))
 
 
-class _Work:
+class _SimulationJobs:
     """The simulations of one trace: (machine, start seed) each."""
 
     def __init__(
@@ -74,10 +74,10 @@ class _Work:
     ) -> None:
         self.jobs = jobs
         self.finished: dict[int, Replay] = {}  # by the job's index
-        self.named_lines: list[Line] = []
+        self.named_lines: list[SourceLine] = []
         self._chosen, self._streams = chosen, trace.streams()
         self._lines, self._flops_of = read_lines(trace), flops_of_objects(trace)
-        self._accesses = [0] * len(jobs)  # that each job has read
+        self._accesses = [0] * len(jobs)  # number of accesses that each job has read
 
     def run_all(self, report: AccessReporter) -> None:
         """Runs the jobs. Raises the error of the first job that fails; the other jobs end, too."""
@@ -97,7 +97,7 @@ class _Work:
             raise_if_ended()
             self._accesses[job] = accesses
 
-        with broken_streams():
+        with broken_streams_as_errors():
             return replay_program(
                 self._cluster_of(machine), self._streams, self._flops_of, self._line_of, self._chosen.regions,
                 progress, threads, start_seed=seed,

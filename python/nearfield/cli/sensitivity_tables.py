@@ -1,4 +1,4 @@
-"""Formats the results of --sensitivity, as tables for people, rows for --csv and data for --json."""
+"""Formats the results of --sensitivity, as human-readable tables, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from rich.markup import escape
 
 from nearfield.base.units import counted, format_bytes, format_ns
 from nearfield.base.words import join_and
-from nearfield.cli.range_text import saving_text, time_text
+from nearfield.cli.range_text import format_saving, format_time_range
 from nearfield.machine import DescribedMachine
-from nearfield.machine.uncertainty import USUAL_FACTOR, Range, Uncertainty, Variation
-from nearfield.measure.sim.sensitivity import CaseSensitivity, Sensitivity
+from nearfield.machine.uncertainty import ASSUMED_UNCERTAINTY_FACTOR, ErrorBar, Uncertainty, Variation
+from nearfield.measure.sim.sensitivity import CaseSensitivity, OperationSensitivity
 from nearfield.observe.sensitivity import ProgramSensitivity
 from nearfield.simulate.sensitivity import TraceSensitivity
 from nearfield.ui.terminal import Column, Table, Terminal
 
 MAX_ROWS = 10
-MIN_FACTOR, MIN_POINTS = 1.01, 0.5  # min change of the time and of saved per cent points for a variation to be listed
+# min change of the time and of saved per cent points for a variation to be listed
+MIN_TIME_FACTOR, MIN_SAVED_POINTS = 1.01, 0.5
 
 
-def show(machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty) -> None:
+def show(machine: DescribedMachine, found: OperationSensitivity, uncertainty: Uncertainty) -> None:
     """Prints the results of simulated collectives with error bars, the most influential values, and the assumptions."""
     if not found.cases:
         return
     out = Terminal()
     out.print(f"{escape(machine.name)}: {counted(len(uncertainty.variations), 'variation')}, each of one value")
-    out.print(_results(found.cases))
+    out.print(_results_table(found.cases))
     _print_influences((one.variation, one.time_factor, one.saved_points) for one in found.influences)
-    _print_assumptions("time and saved: the largest change of any case", uncertainty.fixed)
+    _print_assumptions("time and saved: the largest change of any case", uncertainty.fixed_keys)
 
 
 def print_trace_sensitivity(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
     """Prints the results of a simulated trace with error bars, the most influential values, and the assumptions."""
     out = Terminal()
     table = Table(Column("result", key=True), *(Column(name, right=True) for name in ("simulated", "from", "to")))
-    rows: list[tuple[str, Range, Callable[[float], str]]] = [
+    rows: list[tuple[str, ErrorBar, Callable[[float], str]]] = [
         *((f"time, memory slowdown {s:g}", one, format_ns) for s, one in zip(slowdowns, found.times_ns, strict=True)),
-        *((f"L{n} misses", one, _count) for n, one in enumerate(found.misses, 1)),
-        ("DRAM bytes", found.dram_bytes, _bytes),
+        *((f"L{n} misses", one, _format_count) for n, one in enumerate(found.misses, 1)),
+        ("DRAM bytes", found.dram_bytes, _format_bytes),
     ]
     for name, one, text in rows:
         table.add_row(name, *map(text, (one.value, one.low, one.high)))
     out.print()
     out.print(table)
     _print_influences((one, factor, None) for one, factor in found.influences)
-    _print_assumptions("time: at the first memory speed", found.fixed)
+    _print_assumptions("time: at the first memory speed", found.fixed_keys)
 
 
 def print_program_sensitivity(found: ProgramSensitivity, slowdowns: Sequence[float]) -> None:
@@ -57,16 +58,16 @@ def print_program_sensitivity(found: ProgramSensitivity, slowdowns: Sequence[flo
     for speed, slowdown in enumerate(slowdowns):
         table.add_row(
             f"{slowdown:g}",
-            time_text(found.times_ns[speed]),
-            *(saving_text(one[speed]) for one in found.saved.values()),
+            format_time_range(found.times_ns[speed]),
+            *(format_saving(one[speed]) for one in found.saved.values()),
         )
     out = Terminal()
     out.print()
     out.print(table)
     _print_influences((one, factor, None) for one, factor in found.influences)
-    _print_assumptions("time: under the base policy, at the first memory speed", found.fixed)
-    if found.undecided:
-        what = counted(found.undecided, "variation")
+    _print_assumptions("time: under the base policy, at the first memory speed", found.fixed_keys)
+    if found.num_undecided:
+        what = counted(found.num_undecided, "variation")
         out.print(f"[dim]not in the table: {what} with changes of the time that are within its scatter[/dim]")
 
 
@@ -74,7 +75,11 @@ def _print_influences(influences: Iterable[tuple[Variation, float, float | None]
     """Prints the variations that change the results noticeably. Each influence is (variation, factor of the time,
     change of the saved fraction in per cent points)."""
     names = ["is", "may be", "time"]
-    matter = [one for one in influences if not 1 / MIN_FACTOR <= one[1] <= MIN_FACTOR or (one[2] or 0.0) > MIN_POINTS]
+    matter = [
+        one
+        for one in influences
+        if not 1 / MIN_TIME_FACTOR <= one[1] <= MIN_TIME_FACTOR or (one[2] or 0.0) > MIN_SAVED_POINTS
+    ]
     if not matter:
         return
     has_points = matter[0][2] is not None
@@ -89,30 +94,31 @@ def _print_assumptions(what: str, fixed: Sequence[str]) -> None:
     out = Terminal()
     out.print(
         f"[dim]limits: the deviations of the single values, added in quadrature; {what}. A chosen value without an "
-        f"interval may be {1 / USUAL_FACTOR:g} to {USUAL_FACTOR:g} times as large: an assumption[/dim]"
+        f"interval may be {1 / ASSUMED_UNCERTAINTY_FACTOR:g} to {ASSUMED_UNCERTAINTY_FACTOR:g} times as large: an "
+        "assumption[/dim]"
     )
     if fixed:
         out.print(f"[dim]not varied, since other values would contradict: {join_and(list(fixed))}[/dim]")
 
 
-def _bytes(value: float) -> str:
+def _format_bytes(value: float) -> str:
     return format_bytes(value, digits=3)
 
 
-def _count(value: float) -> str:
+def _format_count(value: float) -> str:
     return f"{value:,.0f}"
 
 
-def _results(cases: Sequence[CaseSensitivity]) -> Table:
+def _results_table(cases: Sequence[CaseSensitivity]) -> Table:
     policies = list(dict.fromkeys(name for one in cases for name in one.saved))
     keys = [Column(name, key=True, right=name != "operation") for name in ("operation", "nodes", "bytes", "slowdown")]
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     for one in cases:
         case = one.savings
-        cells = [saving_text(one.saved[name]) if name in one.saved else "-" for name in policies]
+        cells = [format_saving(one.saved[name]) if name in one.saved else "-" for name in policies]
         table.add_row(
             case.operation, str(case.nodes), format_bytes(case.size_bytes), f"{case.slowdown:g}",
-            time_text(one.base_ns), *cells,
+            format_time_range(one.base_ns), *cells,
         )  # fmt: skip
     return table
 
@@ -128,12 +134,12 @@ def rows(cases: Sequence[CaseSensitivity]) -> list[dict[str, Any]]:
             "policy": name, "saved": share.value, "saved_low": share.low, "saved_high": share.high,
         }
         for one in cases
-        for name, share in (one.saved or {"memory": Range(0.0, 0.0, 0.0)}).items()
+        for name, share in (one.saved or {"memory": ErrorBar(0.0, 0.0, 0.0)}).items()
     ]  # fmt: skip
 
 
 def as_dict(
-    machine: DescribedMachine, found: Sensitivity, uncertainty: Uncertainty, is_complete: bool
+    machine: DescribedMachine, found: OperationSensitivity, uncertainty: Uncertainty, is_complete: bool
 ) -> dict[str, Any]:
     """Returns the results of collectives for --json."""
     return {
@@ -144,7 +150,7 @@ def as_dict(
             {**asdict(one.variation), "time_factor": one.time_factor, "saved_points": one.saved_points}
             for one in found.influences
         ],
-        "not_varied": list(uncertainty.fixed),
+        "not_varied": list(uncertainty.fixed_keys),
     }
 
 
@@ -155,7 +161,7 @@ def trace_as_dict(found: TraceSensitivity) -> dict[str, Any]:
         "misses": [asdict(one) for one in found.misses],
         "dram_bytes": asdict(found.dram_bytes),
         "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
-        "not_varied": list(found.fixed),
+        "not_varied": list(found.fixed_keys),
     }
 
 
@@ -165,6 +171,6 @@ def program_as_dict(found: ProgramSensitivity) -> dict[str, Any]:
         "times_ns": [asdict(one) for one in found.times_ns],
         "saved": {name: [asdict(one) for one in ranges] for name, ranges in found.saved.items()},
         "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
-        "undecided_variations": found.undecided,
-        "not_varied": list(found.fixed),
+        "undecided_variations": found.num_undecided,
+        "not_varied": list(found.fixed_keys),
     }

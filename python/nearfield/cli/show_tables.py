@@ -1,4 +1,4 @@
-"""Formats the records of a profile for `nearfield show`, as tables for people and as data for scripts."""
+"""Formats the records of a profile for `nearfield show`, as human-readable tables and as data for scripts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.text import Text
 from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
 from nearfield.base.units import counted, format_bytes, format_ns, format_value, parse_bytes
-from nearfield.base.words import capitalize, suggest
+from nearfield.base.words import capitalize, suggest_name
 from nearfield.profile import Profile, where
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.ending import describe_unfinished
 from nearfield.profile.pivot import Grid, grids_of_places, headline_metric, overview_grid
-from nearfield.profile.records import ALLOWED_WORDS, PLACE_COLUMNS, VERDICT, parameters
-from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
+from nearfield.profile.records import ALLOWED_WORDS_BY_COLUMN, PLACE_COLUMNS, VERDICT_COLUMN, parameter_names
+from nearfield.profile.stability import MAX_UNSTABLE_SHARE, unstable_share
 from nearfield.report.findings import Finding, findings
 from nearfield.ui.terminal import Column, Table
 
@@ -34,10 +34,10 @@ def select_records(
     given name or value, raises UsageError with the most similar one."""
     for column, value in (("scenario", scenario), ("metric", metric)):
         if value is not None:
-            records = _matching(records, column, [value])
+            records = _select_matching(records, column, [value])
     for condition in conditions:
         column, values = _parse_condition(condition, records)
-        records = _matching(records, column, values)
+        records = _select_matching(records, column, values)
     return records
 
 
@@ -46,39 +46,43 @@ def _parse_condition(condition: str, records: pl.DataFrame) -> tuple[str, list[A
     name = name.strip()
     if not equals:
         raise UsageError(f"--where '{condition}' has no '='", "Write --where size_bytes=4KiB or --where state=invalid.")
-    choices = [*PLACE_COLUMNS, "source", *([VERDICT] if records[VERDICT].null_count() < records.height else [])]
-    choices += parameters(records)
+    choices = [
+        *PLACE_COLUMNS,
+        "source",
+        *([VERDICT_COLUMN] if records[VERDICT_COLUMN].null_count() < records.height else []),
+    ]
+    choices += parameter_names(records)
     if name not in choices:
-        raise UsageError(f"these records have no parameter '{name}'", _remedy(name, choices))
+        raise UsageError(f"these records have no parameter '{name}'", _suggest_value(name, choices))
     words = [word.strip() for word in text.split(",")]
     if records[name].dtype == pl.Int64:
         return name, [parse_bytes(word) for word in words]
     if records[name].dtype == pl.Float64:
-        return name, [_number(name, word) for word in words]
+        return name, [_parse_number(name, word) for word in words]
     return name, words
 
 
-def _number(name: str, word: str) -> float:
+def _parse_number(name: str, word: str) -> float:
     try:
         return float(word)
     except ValueError as error:
         raise UsageError(f"--where {name}={word}: not a number", f"Write --where {name}=7.5.") from error
 
 
-def _matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataFrame:
+def _select_matching(records: pl.DataFrame, column: str, values: list[Any]) -> pl.DataFrame:
     known = records[column].drop_nulls().unique(maintain_order=True).to_list()
     for value in values:
         # A valid keyword that no record here has is not a spelling mistake.
-        if value not in known and value not in ALLOWED_WORDS.get(column, ()):
-            raise UsageError(f"no record has {column} '{value}'", _remedy(value, known))
+        if value not in known and value not in ALLOWED_WORDS_BY_COLUMN.get(column, ()):
+            raise UsageError(f"no record has {column} '{value}'", _suggest_value(value, known))
     return where(records, **{column: values})
 
 
-def _remedy(value: Any, valid: list[Any]) -> str:
+def _suggest_value(value: Any, valid: list[Any]) -> str:
     if isinstance(value, (int, float)):
         nearest = sorted(valid, key=lambda other: abs(other - value))[:3]
         return f"The nearest are {', '.join(f'{one:.15g}' for one in sorted(nearest))}."
-    return capitalize(suggest(str(value), [str(v) for v in valid]))
+    return capitalize(suggest_name(str(value), [str(v) for v in valid]))
 
 
 # ---- output for scripts
@@ -94,7 +98,7 @@ def as_dict(profile: Profile, records: pl.DataFrame) -> dict[str, Any]:
     }
 
 
-# ---- output for people
+# ---- human-readable output
 
 
 def overview_of(profile: Profile) -> RenderableType:
@@ -107,7 +111,7 @@ def overview_of(profile: Profile) -> RenderableType:
         own = own if own.height else records
         grid = overview_grid(where(own, metric=headline_metric(own)))
         if grid:
-            parts += [Text(), *render(grid, notes), *_more(str(scenario), grid, own)]
+            parts += [Text(), *render(grid, notes), *_list_hidden_metrics(str(scenario), grid, own)]
     return Group(*parts, *notes.render())
 
 
@@ -133,19 +137,19 @@ def header_table(profile: Profile) -> Table:
     grid = Table(Column(key=True), Column(prose=True))
     grid.add_row("profile", escape(str(profile.path)))
     grid.add_row("machine", escape(f"{machine.name}: {machine.cpu_model}, {machine.cores} cores, {machine.pus} PUs"))
-    grid.add_row("caches", escape(_caches(profile)))
+    grid.add_row("caches", escape(_format_caches(profile)))
     grid.add_row(
         "MPI",
         escape(f"{run.mpi.name}, inside a node: {run.mpi.transport or unknown}"),
     )
     if run.backend == "sim":
         grid.add_row("", f"[bold]simulated[/bold]: nothing was measured (simulator {escape(run.simulator or '?')})")
-    grid.add_row("run", escape(_run_line(profile)))
+    grid.add_row("run", escape(_format_run(profile)))
     if not run.complete:
         remedy = escape(f"{describe_unfinished(run)}; to complete it: {profile.completed_by}")
         grid.add_row("", f"[yellow]{remedy}[/yellow]")
-    for switch in run.switch if unstable_share(profile) <= MAX_UNSTABLE else ():
-        grid.add_row("switch", escape(_switch_line(switch)))
+    for switch in run.switch if unstable_share(profile) <= MAX_UNSTABLE_SHARE else ():
+        grid.add_row("switch", escape(_format_switch(switch)))
     for skipped in run.skipped:
         grid.add_row("skipped", escape(f"{skipped.scenario}: {skipped.reason}"))
     return grid
@@ -179,26 +183,29 @@ class Footnotes:
 
 def render(grid: Grid, notes: Footnotes) -> tuple[Text, Table]:
     """Returns the title and the table for a grid of records."""
-    names = [grid.metric if grid.column_name is None else _label(grid.column_name, column) for column in grid.columns]
+    names = [
+        grid.metric if grid.column_parameter is None else _format_label(grid.column_parameter, column)
+        for column in grid.columns
+    ]
     table = Table(
-        *(Column(name.removesuffix("_bytes"), key=True, right=True) for name in grid.row_names),
+        *(Column(name.removesuffix("_bytes"), key=True, right=True) for name in grid.row_parameters),
         *(Column(name, right=True) for name in names),
     )
     for row in grid.rows:
-        labels = [Text(_label(name, value)) for name, value in zip(grid.row_names, row, strict=True)]
-        table.add_row(*labels, *(_cell(grid.cells.get((row, column)), notes) for column in grid.columns))
-    return _title(grid), table
+        labels = [Text(_format_label(name, value)) for name, value in zip(grid.row_parameters, row, strict=True)]
+        table.add_row(*labels, *(_format_cell(grid.cells.get((row, column)), notes) for column in grid.columns))
+    return _format_title(grid), table
 
 
-def _title(grid: Grid) -> Text:
+def _format_title(grid: Grid) -> Text:
     title = Text(f"{grid.scenario} {grid.metric}", style="bold")
-    others = [(name, value) for name, value in grid.fixed.items() if name not in PLACE_COLUMNS]
-    fixed = [f"{name.removesuffix('_bytes')} {_label(name, value)}" for name, value in others]
-    place = [str(grid.fixed[name]) for name in PLACE_COLUMNS if name in grid.fixed]
+    others = [(name, value) for name, value in grid.fixed_values.items() if name not in PLACE_COLUMNS]
+    fixed = [f"{name.removesuffix('_bytes')} {_format_label(name, value)}" for name, value in others]
+    place = [str(grid.fixed_values[name]) for name in PLACE_COLUMNS if name in grid.fixed_values]
     return title.append("  " + ", ".join(place + fixed), style="dim not bold")
 
 
-def _label(name: str, value: Any) -> str:
+def _format_label(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -206,7 +213,7 @@ def _label(name: str, value: Any) -> str:
     return format_bytes(value) if name.endswith("_bytes") else str(value)
 
 
-def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
+def _format_cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
     """Formats a record as a cell: blank if there is no record, a footnote if it has no value."""
     if record is None:
         return Text()
@@ -214,20 +221,20 @@ def _cell(record: dict[str, Any] | None, notes: Footnotes) -> Text:
         return Text(f"null {notes.mark(record['note'])}", style="dim")
     half = None if record["low"] is None else (record["high"] - record["low"]) / 2
     text = format_value(record["value"], record["unit"], half)
-    refuted = record[VERDICT] == "refuted"
+    refuted = record[VERDICT_COLUMN] == "refuted"
     marks = ("" if record["stable"] else " ~") + (" ?" if refuted else "")
     return Text(text + marks, style="" if not marks else "yellow")
 
 
-def _more(scenario: str, grid: Grid, records: pl.DataFrame) -> list[RenderableType]:
+def _list_hidden_metrics(scenario: str, grid: Grid, records: pl.DataFrame) -> list[RenderableType]:
     """Returns a line with the command that shows the values that the overview left out; [] if there are none."""
     metrics = [name for name in records["metric"].unique(maintain_order=True) if name != grid.metric]
-    parts = [f"{grid.left_out} more values"] if grid.left_out else []
+    parts = [f"{grid.num_excluded} more values"] if grid.num_excluded else []
     parts += [f"metrics {', '.join(metrics)}"] if metrics else []
     return [Text(f"and {'; '.join(parts)}: --scenario {scenario}", style="dim")] if parts else []
 
 
-def _caches(profile: Profile) -> str:
+def _format_caches(profile: Profile) -> str:
     return (
         ", ".join(
             f"L{c.level} {format_bytes(c.size_bytes, digits=3)}" + (f" x{c.count}" if c.count > 1 else "")
@@ -237,7 +244,7 @@ def _caches(profile: Profile) -> str:
     )
 
 
-def _run_line(profile: Profile) -> str:
+def _format_run(profile: Profile) -> str:
     run = profile.run
     where_run = f" in {run.host.virtual}" if run.host.virtual else ""
     unstable = int((~profile.records["stable"] & profile.records["value"].is_not_null()).sum())
@@ -247,7 +254,7 @@ def _run_line(profile: Profile) -> str:
     )
 
 
-def _switch_line(switch: Any) -> str:
+def _format_switch(switch: Any) -> str:
     place = f" ({switch.distance})" if switch.distance else ""
     cause = f": {switch.name} = {switch.value}" if switch.name else ""
     return f"{switch.kind} at {format_bytes(switch.bytes)}{place}{cause}"

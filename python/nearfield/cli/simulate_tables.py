@@ -1,4 +1,4 @@
-"""Formats the results of `nearfield simulate`, as tables for people, rows for --csv and data for --json."""
+"""Formats the results of `nearfield simulate`, as human-readable tables, rows for --csv and data for --json."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rich.markup import escape
 
 from nearfield._native import simulation
 from nearfield.base.units import format_bytes, format_ns
-from nearfield.measure.checkpoint import Outcome
+from nearfield.measure.checkpoint import RequestOutcome
 from nearfield.measure.sim.cases import BASE_POLICY, applications, collectives
-from nearfield.measure.sim.operations import Operations, Savings
+from nearfield.measure.sim.operations import OperationRequest, PolicySavings
 from nearfield.measure.sim.worth import best_policies, sufficient_ways
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
 
 
-def show(found: list[Savings], operations: Operations) -> None:
+def show(found: list[PolicySavings], operations: OperationRequest) -> None:
     """Prints a table for each operation and number of nodes."""
     specs = collectives() | applications()
     for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
         some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(operations.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
-        Terminal().print(_table(some))
+        Terminal().print(_savings_table(some))
         for sentence in conclusion_sentences(some):
             Terminal().print(escape(sentence))
     if found:
@@ -36,10 +36,10 @@ def show(found: list[Savings], operations: Operations) -> None:
         )
 
 
-def conclusion_sentences(some: list[Savings]) -> list[str]:
+def conclusion_sentences(some: list[PolicySavings]) -> list[str]:
     """Returns sentences on which policy saves most at which sizes, and how many cache ways suffice, for each memory
     speed and swept value; [] if a single policy was simulated at a single size."""
-    settings: dict[tuple[tuple[str, Any], ...], list[Savings]] = {}
+    settings: dict[tuple[tuple[str, Any], ...], list[PolicySavings]] = {}
     for one in some:
         settings.setdefault((("memory slowdown", f"{one.slowdown:g}"), *one.swept.items()), []).append(one)
     varying = [name for number, (name, _) in enumerate(next(iter(settings), ()))
@@ -58,7 +58,7 @@ def conclusion_sentences(some: list[Savings]) -> list[str]:
     return sentences
 
 
-def _table(some: list[Savings]) -> Table:
+def _savings_table(some: list[PolicySavings]) -> Table:
     policies = list(dict.fromkeys(name for one in some for name in one.by_policy))
     keys = (Column(name, key=True, right=True) for name in ("bytes", *some[0].swept, "slowdown"))
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
@@ -66,13 +66,13 @@ def _table(some: list[Savings]) -> Table:
     for one in some:
         size = format_bytes(one.size_bytes) if one.size_bytes != last else ""
         last = one.size_bytes
-        cells = (_percent(one.by_policy.get(name)) for name in policies)
+        cells = (_format_percent(one.by_policy.get(name)) for name in policies)
         swept = (f"{value:g}" if isinstance(value, float) else str(value) for value in one.swept.values())
         table.add_row(size, *swept, f"{one.slowdown:g}", format_ns(one.base_ns), *cells)
     return table
 
 
-def _percent(share: float | None) -> str:
+def _format_percent(share: float | None) -> str:
     if share is None:
         return "-"
     text = f"{share * 100:+.1f} %"
@@ -80,7 +80,7 @@ def _percent(share: float | None) -> str:
     return f"[{colour}]{text}[/{colour}]"
 
 
-def rows_of(one: Savings) -> list[dict[str, Any]]:
+def rows_of(one: PolicySavings) -> list[dict[str, Any]]:
     """Returns the rows of a case for --csv, one for each policy: the mean time, and the fraction of the base policy's
     time that is saved."""
     case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
@@ -90,11 +90,11 @@ def rows_of(one: Savings) -> list[dict[str, Any]]:
             for name, share in shares.items()]  # fmt: skip
 
 
-def as_dicts(outcome: Outcome, operations: Operations, found: list[Savings]) -> dict[str, Any]:
+def as_dicts(outcome: RequestOutcome, operations: OperationRequest, found: list[PolicySavings]) -> dict[str, Any]:
     """Returns the results for --json."""
     return {
         "machine": operations.machine.name,
-        "complete": outcome.complete,
+        "complete": outcome.is_complete,
         "cases": [asdict(one) for one in found],
         "records": outcome.rows,
     }

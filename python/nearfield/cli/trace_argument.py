@@ -43,15 +43,17 @@ def provide_trace(
     """Yields the trace in the given folder, or observes the given command and yields its trace. If nothing is given,
     yields the newest trace in the current folder. `valgrind` is passed to observe(). If the caller prints data
     (`prints_data`), the command's standard output goes to standard error. Raises MeasurementError if the trace is
-    incomplete, and EndedBySignal if a signal ended the command."""
+    incomplete, and EndedBySignal if a signal terminated the command."""
     if not what or len(what) == 1 and Path(what[0]).is_dir():
         found = find_trace(Path(what[0]) if what else None)
         if valgrind:
             raise UsageError(f"{found.folder} was observed already", "--valgrind is for a command: -- COMMAND")
-        if found.about.ended_by:
+        if found.metadata.ended_by:
             raise BrokenTraceError(
-                f"{found.folder} ends where {found.about.ended_by} ended the program, so its ranks do not end together",
-                f"observe it to its end; what it did until then: {own_command.line('observe', 'show', found.folder)}",
+                f"{found.folder} ends where {found.metadata.ended_by} ended the program, so its ranks do not end "
+                "together",
+                f"observe it to its end; what it did until then: "
+                f"{own_command.command_line('observe', 'show', found.folder)}",
             )
         yield found
         return
@@ -63,24 +65,25 @@ def provide_trace(
                 what, keep or Path(folder) / "trace", valgrind=valgrind,
                 progress=lambda line: err.print(f"nearfield: {line}"),
             )  # fmt: skip
-        if done.ended_by:
-            raise EndedBySignal(done.ended_by, "while the program ran")
+        if done.end_signal:
+            raise EndedBySignal(done.end_signal, "while the program ran")
         if done.problem:
             raise MeasurementError(f"the program was not observed to its end: {done.problem}")
         yield done.trace
 
 
-# How the files begin that --timeline and --goal write; other files are not replaced.
-_OUTPUT_BEGINS = {"--timeline": '{"displayTimeUnit"', "--goal": "// GOAL, simulated by nearfield"}
+# First characters of the files that --timeline and --goal write, by option; files with another beginning are not
+# replaced.
+_FILE_PREFIX_BY_OPTION = {"--timeline": '{"displayTimeUnit"', "--goal": "// GOAL, simulated by nearfield"}
 
 
 def require_output_file(file: Path, option: str) -> None:
     """Raises UsageError if the option names a folder, or a file that the option has not written, and ProfileError if
-    the file cannot be written. Is called before what takes long."""
+    the file cannot be written. Call it before long work."""
     if file.is_dir():
         raise UsageError(f"{option} {file}: this is a folder", "name a file")
     if file.is_file() and file.stat().st_size:
-        begin = _OUTPUT_BEGINS[option].encode()
+        begin = _FILE_PREFIX_BY_OPTION[option].encode()
         with file.open("rb") as found:
             is_of_option = found.read(len(begin)) == begin
         if not is_of_option:

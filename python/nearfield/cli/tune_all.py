@@ -11,14 +11,14 @@ from rich.markup import escape
 
 from nearfield import mpi
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError, UsageError
-from nearfield.base.units import format_seconds, format_span
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, MeasurementError, NearfieldError, UsageError
+from nearfield.base.units import format_seconds, format_size_range
 from nearfield.cli import print_error
 from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, tune_and_save
-from nearfield.rules.schema import Rules, require_writable, run_command_line
-from nearfield.tune.request import Request
-from nearfield.tune.trial_log_file import SUFFIX, TrialLogFile
-from nearfield.tune.tuning import ENGINE_BUILD_S, JOB_EXIT_S, max_duration_factor, measure_other_load
+from nearfield.rules.schema import Rules, require_writable_rules_file, run_command_line
+from nearfield.tune.request import TuneRequest
+from nearfield.tune.trial_log_file import TRIAL_LOG_SUFFIX, TrialLogFile
+from nearfield.tune.tuning import ESTIMATED_ENGINE_BUILD_S, JOB_EXIT_S, max_duration_factor, measure_other_load
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 Results = dict[str, Rules | NearfieldError]  # name of the MPI -> its rules, or the error that prevented them
@@ -30,60 +30,60 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
         raise UsageError(f"'{folder}' is a file; --all-mpis writes a folder of rules", "name another one with --out")
     files = _unfinished_rules_files(folder) if options.resume else _all_rules_files(folder)
     with ExitStack() as stack:
-        locked = [stack.enter_context(TrialLogFile(file).locked(resume=options.resume)) for file in files]
+        locked = [stack.enter_context(TrialLogFile(file).open_locked(resume=options.resume)) for file in files]
         for one in locked:
             options.require_free(one)
         waiting = [(one, options.begin(one, one.rules.stem)) for one in locked]
-        _print_time(waiting)
+        _print_estimated_time(waiting)
         try:
             results = _tune_each(waiting, options.confirm_best)
         except SystemExit:  # raised by the handler of SIGTERM or SIGHUP
-            err.print(escape(f"stopped; what was measured is kept. To go on: {_resuming(folder)}"))
+            err.print(escape(f"stopped; what was measured is kept. To go on: {_resume_command_line(folder)}"))
             raise
     left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
     if as_json:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
-        print(json.dumps({name: rules.as_json() for name, rules in found.items()}, indent=1))
+        print(json.dumps({name: rules.to_json() for name, rules in found.items()}, indent=1))
     elif results:
         Terminal().print(results_table(results))
     _print_next_steps(folder, results)
-    _end(folder, results, left, stopped=len(results) < len(waiting))
+    _exit_if_unfinished(folder, results, left, stopped=len(results) < len(waiting))
 
 
-def _resuming(folder: Path) -> str:
-    return own_command.line("tune", "--all-mpis", "--resume", "-o", folder)
+def _resume_command_line(folder: Path) -> str:
+    return own_command.command_line("tune", "--all-mpis", "--resume", "-o", folder)
 
 
 def _all_rules_files(folder: Path) -> list[Path]:
     """Returns the paths of the rules files of all MPIs, the default MPI's first. Raises NearfieldError if there is no
     MPI, or if the folder cannot be written."""
-    mpi.choose()
-    files = [folder / f"{inst.name}.toml" for inst in mpi.discover()]
-    require_writable(files[0])
+    mpi.choose_mpi()
+    files = [folder / f"{inst.name}.toml" for inst in mpi.find_usable_mpis()]
+    require_writable_rules_file(files[0])
     return files
 
 
 def _unfinished_rules_files(folder: Path) -> list[Path]:
-    waiting = sorted(folder.glob(f"*.toml{SUFFIX}"))
+    waiting = sorted(folder.glob(f"*.toml{TRIAL_LOG_SUFFIX}"))
     if not waiting:
         raise UsageError(
             f"there is nothing to resume in {folder}: every MPI is done, or none was begun",
             "start a new tune without --resume",
         )
-    return [path.with_name(path.name.removesuffix(SUFFIX)) for path in waiting]
+    return [path.with_name(path.name.removesuffix(TRIAL_LOG_SUFFIX)) for path in waiting]
 
 
-def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
+def _print_estimated_time(waiting: list[tuple[TrialLogFile, TuneRequest]]) -> None:
     """Prints the estimated total time for all MPIs, before anything is built or measured."""
     names = [unfinished.rules.stem for unfinished, _ in waiting]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
     if waiting[0][1].exhaustive:
         err.print(escape(f"{many}: how long each takes is told when it begins"))
         return
-    seconds = sum(_left_s(unfinished, request) for unfinished, request in waiting)
-    unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.discover())
+    seconds = sum(_remaining_s(unfinished, request) for unfinished, request in waiting)
+    unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.find_usable_mpis())
     builds_s, max_s = (
-        unbuilt * ENGINE_BUILD_S,
+        unbuilt * ESTIMATED_ENGINE_BUILD_S,
         max_duration_factor(measure_other_load()) * seconds + len(waiting) * JOB_EXIT_S,
     )
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
@@ -91,11 +91,11 @@ def _print_time(waiting: list[tuple[TrialLogFile, Request]]) -> None:
     err.print(escape(f"{many}: about {about} in all{building}; at most {longest}"))
 
 
-def _left_s(unfinished: TrialLogFile, request: Request) -> float:
-    return max(0.0, request.budget_s - sum(map(unfinished.used_s, unfinished.distances())))
+def _remaining_s(unfinished: TrialLogFile, request: TuneRequest) -> float:
+    return max(0.0, request.budget_s - sum(map(unfinished.used_budget_s, unfinished.tried_distances())))
 
 
-def _tune_each(waiting: list[tuple[TrialLogFile, Request]], confirm_best: bool) -> Results:
+def _tune_each(waiting: list[tuple[TrialLogFile, TuneRequest]], confirm_best: bool) -> Results:
     """Tunes the MPIs one after the other. Returns the results of all, or of those finished before Ctrl-C."""
     results: Results = {}
     for number, (unfinished, request) in enumerate(waiting, 1):
@@ -119,12 +119,12 @@ def results_table(results: Results) -> Table:
             table.add_row(escape(name), "", "", f"[red]failed:[/red] {escape(result.message)}")
             continue
         for undecided in result.undecided:
-            table.add_row(escape(name), undecided.distance, "not decided", escape(undecided.explanation))
+            table.add_row(escape(name), undecided.distance, "not decided", escape(undecided.explain))
         for rule in result.rule:
             if not rule.parameters:
                 verdict = f"the defaults are best ({rule.reason})"
             elif best := rule.gaining_range():
-                verdict = f"most at {format_span(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
+                verdict = f"most at {format_size_range(best.from_bytes, best.to_bytes)}: {best.gain.value:.2f}x"
             else:
                 verdict = "a little at all sizes"
             gain = f"{rule.gain.value:.2f}x" if rule.gain else "1.00x"
@@ -134,18 +134,18 @@ def results_table(results: Results) -> Table:
 
 def _print_next_steps(folder: Path, results: Results) -> None:
     for name, one in results.items():
-        if isinstance(one, Rules) and (busy := one.busy()):
+        if isinstance(one, Rules) and (busy := one.busy_machine_note()):
             err.print(f"[yellow]{escape(name)}: {escape(busy)}: tune again when it is quiet[/yellow]")
-    if any(isinstance(one, Rules) and one.sets_something for one in results.values()):
+    if any(isinstance(one, Rules) and one.has_any_setting for one in results.values()):
         err.print(f"rules: [bold]{escape(str(folder))}[/bold], of which each program gets those of its MPI")
         err.print(f"next: {escape(run_command_line(folder))}")
 
 
-def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
+def _exit_if_unfinished(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
     """If MPIs are left to tune, prints them and how to resume, and exits with a code other than 0."""
     if not left:
         return
-    again = _resuming(folder)
+    again = _resume_command_line(folder)
     failed = [name for name, one in results.items() if isinstance(one, NearfieldError)]
     if failed and not stopped:
         raise MeasurementError(
@@ -157,4 +157,4 @@ def _end(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: b
         f"{one.rules.stem} ({one.describe_content()})" if one.count_trials() else one.rules.stem for one in left
     )
     err.print(escape(f"not done yet: {remaining}. To go on: {again}"))
-    raise typer.Exit(NOT_DECIDED if undecided and not stopped else INTERRUPTED)
+    raise typer.Exit(NOT_DECIDED_EXIT_CODE if undecided and not stopped else INTERRUPTED)

@@ -16,32 +16,32 @@ import nearfield
 from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
-from nearfield.base.errors import NOT_DECIDED, MeasurementError, NodeLostError, UsageError
-from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, MeasurementError, NodeLostError, UsageError
+from nearfield.base.topology import CORE_DISTANCES, Topology
 from nearfield.base.units import format_ns
 from nearfield.measure.live.layout import read_hostfile
-from nearfield.rules.applicability import machine_table, rules_mismatches
-from nearfield.rules.called_collectives import CalledCollectives, load_called
+from nearfield.rules.applicability import make_machine_table, rules_mismatches
+from nearfield.rules.called_collectives import CalledCollectives, load_called_collectives
 from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.schema import (
+    FORMAT_VERSION,
     UNTUNED_REASON,
-    VERSION,
     MpiTable,
     Rules,
     RuleTable,
     TriedTable,
     load_rules,
-    require_writable,
+    require_writable_rules_file,
     run_command_line,
     save_rules,
 )
-from nearfield.tune.collectives import SIZES, CollectiveTuning, merge_points
+from nearfield.tune.collectives import DEFAULT_LENGTHS, CollectiveTuning, merge_points
 from nearfield.tune.launch_log import LaunchLog
 from nearfield.tune.tuning import measure_other_load
 from nearfield.ui.progress import ProgressDisplay
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 DEFAULT_BUDGET_S = 60.0
 
 
@@ -55,7 +55,7 @@ class RankPlacement(NamedTuple):
 
 
 @dataclass
-class Measured:
+class MeasuredCollectives:
     """What was measured at all places: the tables, the number of operations and lengths, how many of these are
     undecided, and whether Ctrl-C ended it."""
 
@@ -89,20 +89,20 @@ def run(
     DEFAULT_BUDGET_S for each. `sizes` are multiples of 8 B (default: 8 B to 16 MiB). `hostfile` names the nodes that
     communicators span. `calls` is a file of `run --learn`: measures only what that program calls, and retains the rules
     for other lengths. After Ctrl-C, saves what is decided. Launches of an interrupted tune of this file count, unless
-    `overwrite`; `resume` requires them. Exits with NOT_DECIDED if nothing is decided."""
+    `overwrite`; `resume` requires them. Exits with NOT_DECIDED_EXIT_CODE if nothing is decided."""
     require_usable(out, sizes)
-    called = load_called(calls) if calls else None
-    inst = mpi.choose(mpi_name or (called.mpi if called else None))
-    topology = Topology.live()
+    called = load_called_collectives(calls) if calls else None
+    inst = mpi.choose_mpi(mpi_name or (called.mpi if called else None))
+    topology = Topology.of_this_machine()
     if called:
-        ranks = _rank_counts_called(called, topology, hostfile, ranks)
+        ranks = _choose_called_rank_counts(called, topology, hostfile, ranks)
     places = placements_of(topology, ranks) if hostfile is None else _placements_on_hosts(hostfile, topology, ranks)
     rules = existing_rules(out, inst, topology) or make_empty_rules(inst, topology)
-    require_writable(out)
+    require_writable_rules_file(out)
     busy = measure_other_load()
-    measured = Measured()
+    measured = MeasuredCollectives()
     lost: NodeLostError | None = None
-    with LaunchLog(out).locked(resume=resume, overwrite=overwrite) as log, ProgressDisplay() as display:
+    with LaunchLog(out).open_locked(resume=resume, overwrite=overwrite) as log, ProgressDisplay() as display:
         if busy > BUSY_SHARE:
             display(f"other programs take {busy:.0%} of the cores' time: more will be left undecided")
         for cpus, distance, hosts in places:
@@ -112,43 +112,45 @@ def run(
                 budget_s / len(places) or DEFAULT_BUDGET_S,
                 display,
                 hosts,
-                sizes=sorted(set(sizes)) or SIZES,
-                lengths=called.lengths(len(cpus) // max(1, len(hosts)), max(1, len(hosts))) if called else {},
-                group=0 if hosts else _cache_group_size(topology, cpus),
+                sizes=sorted(set(sizes)) or DEFAULT_LENGTHS,
+                lengths_by_operation=called.lengths_to_measure(len(cpus) // max(1, len(hosts)), max(1, len(hosts)))
+                if called
+                else {},
+                cache_group_size=0 if hosts else _cache_group_size(topology, cpus),
                 log=log,
             )
             tables = tuning.run()
-            latency_ns = median(tuning.latencies_ns) if tuning.latencies_ns else 0.0
+            latency_ns = median(tuning.c2c_latencies_ns) if tuning.c2c_latencies_ns else 0.0
             replace_tables(rules, distance, cpus, tables, latency_ns, keep_points=called is not None)
             measured.add(tuning, tables)
-            lost = tuning.lost
+            lost = tuning.lost_node_error
             if measured.is_interrupted or lost:
                 break
         if not (lost or measured.is_interrupted):
             log.remove()
     if lost:
-        lost.remedy = f"when the node is there again, the same command goes on: {own_command.original_line()}"
+        lost.remedy = f"when the node is there again, the same command goes on: {own_command.original_command_line()}"
         raise lost
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())
     _save_and_report(out, rules, measured, called)
     return rules
 
 
-def _save_and_report(out: Path, rules: Rules, measured: Measured, called: CalledCollectives | None) -> None:
-    """Saves the rules, and prints the selected algorithms, what is undecided and how to go on. Exits with NOT_DECIDED
-    if nothing is decided, and with INTERRUPTED after Ctrl-C."""
-    found, interrupted = rules.collectives(), measured.is_interrupted
+def _save_and_report(out: Path, rules: Rules, measured: MeasuredCollectives, called: CalledCollectives | None) -> None:
+    """Saves the rules, and prints the selected algorithms, what is undecided and how to go on. Exits with
+    NOT_DECIDED_EXIT_CODE if nothing is decided, and with INTERRUPTED_EXIT_CODE after Ctrl-C."""
+    found, interrupted = rules.collective_tables(), measured.is_interrupted
     if not found:
         reason = "interrupted before anything was decided" if interrupted else "too little time to decide anything"
         err.print(f"{reason}; {escape(str(out))} is as it was")
         print_how_to_continue(interrupted)
-        raise SystemExit(INTERRUPTED if interrupted else NOT_DECIDED)
+        raise SystemExit(INTERRUPTED_EXIT_CODE if interrupted else NOT_DECIDED_EXIT_CODE)
     save_rules(rules, out)
     print_collectives(found)
-    if called and (saved := called.seconds_saved(measured.tables)):
+    if called and (saved := called.estimate_saved_s(measured.tables)):
         err.print(
             f"by these measurements, each rank of the program would spend {format_ns(saved * 1e9)} less of the "
-            f"{format_ns(called.seconds * 1e9)} that it spent in collectives"
+            f"{format_ns(called.total_s * 1e9)} that it spent in collectives"
         )
     if measured.undecided:
         err.print(
@@ -158,17 +160,19 @@ def _save_and_report(out: Path, rules: Rules, measured: Measured, called: Called
     err.print(f"rules: [bold]{escape(str(out))}[/bold]")
     print_how_to_continue(interrupted)
     if measured.undecided == measured.cells:
-        raise SystemExit(NOT_DECIDED)
+        raise SystemExit(NOT_DECIDED_EXIT_CODE)
     if rules.loads_collectives:
         err.print(f"next: {escape(run_command_line(out))}")
     if interrupted:
-        raise SystemExit(INTERRUPTED)
+        raise SystemExit(INTERRUPTED_EXIT_CODE)
 
 
 def print_how_to_continue(interrupted: bool) -> None:
     """Prints how to continue an interrupted tune."""
     if interrupted:
-        err.print(f"the same command goes on after the finished launches: {escape(own_command.original_line())}")
+        err.print(
+            f"the same command goes on after the finished launches: {escape(own_command.original_command_line())}"
+        )
 
 
 def require_usable(out: Path, sizes: Sequence[int]) -> None:
@@ -183,15 +187,15 @@ def placements_of(topology: Topology, ranks: Sequence[int]) -> list[RankPlacemen
     """Returns the places to measure for each number of ranks: for two ranks, a pair of cores at each core distance; for
     more ranks, the first cores."""
     cores = _cores(topology)
-    pairs = topology.representatives()
+    pairs = topology.representative_pairs()
     if not pairs:
         raise MeasurementError("collectives need two cores; there is one")
     places: list[RankPlacement] = []
-    for n in _rank_counts(ranks, len(cores), "of this machine"):
+    for n in _choose_rank_counts(ranks, len(cores), "of this machine"):
         if n == 2:
             places += [RankPlacement(pair, distance) for distance, pair in pairs.items()]
         else:
-            places.append(RankPlacement(cores[:n], _farthest(pairs)))
+            places.append(RankPlacement(cores[:n], _farthest_distance(pairs)))
     return places
 
 
@@ -203,12 +207,12 @@ def _placements_on_hosts(hostfile: Path, topology: Topology, ranks: Sequence[int
     min_cores = min(len(node.cpus) for node in nodes)
     if min_cores < 2:
         raise UsageError(f"a node of {hostfile} has one CPU", "collectives across nodes need two ranks on each")
-    pairs = topology.representatives()
-    distance = _farthest(pairs) if pairs else DISTANCES[0]
+    pairs = topology.representative_pairs()
+    distance = _farthest_distance(pairs) if pairs else CORE_DISTANCES[0]
     hosts = tuple(node.host for node in nodes)
     return [
         RankPlacement(tuple(cpu for node in nodes for cpu in node.cpus[:n]), distance, hosts)
-        for n in _rank_counts(ranks, min_cores, f"that each node of {hostfile} has")
+        for n in _choose_rank_counts(ranks, min_cores, f"that each node of {hostfile} has")
     ]
 
 
@@ -217,7 +221,7 @@ def _cores(topology: Topology) -> tuple[int, ...]:
     return tuple(core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores)
 
 
-def _rank_counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
+def _choose_rank_counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
     """Returns the numbers of ranks per node to measure. Raises UsageError if one exceeds the number of cores."""
     counts = sorted(set(ranks)) or [2, *(n for n in (4, 8, 16, 32, 64, 128, 256) if n <= cores)]
     if wrong := [n for n in counts if not 2 <= n <= cores]:
@@ -225,15 +229,15 @@ def _rank_counts(ranks: Sequence[int], cores: int, of: str) -> list[int]:
     return counts
 
 
-def _rank_counts_called(
+def _choose_called_rank_counts(
     called: CalledCollectives, topology: Topology, hostfile: Path | None, ranks: Sequence[int]
 ) -> list[int]:
     """Returns the numbers of ranks per node of the program's communicators that can be measured: on this node, or on
-    the nodes of the hostfile. Prints what cannot be measured. Exits with NOT_DECIDED if nothing can."""
+    the nodes of the hostfile. Prints what cannot be measured. Exits with NOT_DECIDED_EXIT_CODE if nothing can."""
     cores = _cores(topology)
     nodes = len(read_hostfile(hostfile, cores)) if hostfile else 1
     found, reasons = [], []
-    for node_ranks, of_nodes in called.places():
+    for node_ranks, of_nodes in called.shapes_worth_measuring():
         if ranks and node_ranks not in ranks:
             continue
         where = f"{node_ranks} ranks" + (f" on each of {of_nodes} nodes" if of_nodes > 1 else "")
@@ -247,12 +251,12 @@ def _rank_counts_called(
         err.print(escape(f"not measured, since it needs something else: {'; '.join(reasons)}"))
     if not found:
         err.print("no collective of the program can be measured here")
-        raise SystemExit(NOT_DECIDED)
+        raise SystemExit(NOT_DECIDED_EXIT_CODE)
     return found
 
 
-def _farthest(pairs: Mapping[str, tuple[int, int]]) -> str:
-    return max(pairs, key=list(DISTANCES).index)
+def _farthest_distance(pairs: Mapping[str, tuple[int, int]]) -> str:
+    return max(pairs, key=list(CORE_DISTANCES).index)
 
 
 def _cache_group_size(topology: Topology, cpus: Sequence[int]) -> int:
@@ -268,9 +272,9 @@ def existing_rules(out: Path, inst: mpi.Installation, topology: Topology) -> Rul
     machine."""
     if not out.is_file():
         return None
-    rules, machine = load_rules(out), machine_table(topology, topology.cache_bytes(topology.pus[0]))
+    rules, machine = load_rules(out), make_machine_table(topology, topology.cache_bytes(topology.pus[0]))
     if reasons := rules_mismatches(rules, inst.family, inst.version, machine):
-        other = own_command.line("tune", "--collectives", "--mpi", inst.name, "-o", f"{inst.name}.toml")
+        other = own_command.command_line("tune", "--collectives", "--mpi", inst.name, "-o", f"{inst.name}.toml")
         raise UsageError(f"{out} has rules that do not fit: {'; '.join(reasons)}", f"name another file: {other}")
     return rules
 
@@ -279,14 +283,14 @@ def make_empty_rules(inst: mpi.Installation, topology: Topology) -> Rules:
     """Returns rules for this MPI and machine that set nothing."""
     transport, _ = mpi.transport_or_reason(inst)
     return Rules(
-        schema_version=VERSION,
+        schema_version=FORMAT_VERSION,
         nearfield=nearfield.__version__,
         created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        command=own_command.original_line(),
+        command=own_command.original_command_line(),
         seconds=0,
         host=socket.gethostname(),
         mpi=MpiTable(family=inst.family, version=inst.version, transport=transport or "unknown"),
-        machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
+        machine=make_machine_table(topology, topology.cache_bytes(topology.pus[0])),
         tried=TriedTable(measured=0, left=0),
         rule=[],
     )
@@ -303,8 +307,8 @@ def replace_tables(
     """Inserts tables into the rule of a core distance. They replace tables for the same operation, ranks and nodes.
     With `keep_points`, measured lengths that only the replaced tables have are retained."""
     rule = rule_of_distance(rules, distance, cpus, latency_ns, max((one.ranks for one in tables), default=len(cpus)))
-    made = {(one.operation, one.place): one for one in tables}
-    old = {(one.operation, one.place): one for one in rule.collective}
+    made = {(one.operation, one.format_communicator_shape): one for one in tables}
+    old = {(one.operation, one.format_communicator_shape): one for one in rule.collective}
     if keep_points:
         made |= {key: merge_points(old[key], made[key]) for key in made if key in old}
     rule.collective = list({**old, **made}.values())
@@ -331,6 +335,6 @@ def print_collectives(tables: Sequence[CollectiveTable]) -> None:
     made = Table(*columns, Column("done by"), Column("times as fast as the MPI's own"))
     for table in tables:
         for one in table.range:
-            cells = (one.length_text(), one.algorithm_text(), one.gain_text())
-            made.add_row(table.operation, table.place, *map(escape, cells))
+            cells = (one.format_max_length(), one.format_algorithm(), one.format_gain())
+            made.add_row(table.operation, table.format_communicator_shape, *map(escape, cells))
     Terminal().print(made)

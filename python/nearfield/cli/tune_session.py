@@ -8,8 +8,8 @@ from pathlib import Path
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.base.progress import Progress
 from nearfield.rules.applicability import rules_mismatches
-from nearfield.rules.schema import Rules, load_rules, require_writable, save_rules
-from nearfield.tune.request import Request
+from nearfield.rules.schema import Rules, load_rules, require_writable_rules_file, save_rules
+from nearfield.tune.request import TuneRequest
 from nearfield.tune.trial_log_file import TrialLogFile
 from nearfield.tune.tuning import Tuning
 from nearfield.ui.progress import ProgressDisplay
@@ -27,7 +27,7 @@ _REQUEST_FIELDS = {
 class TuneOptions:
     """The options of `nearfield tune` that the user typed."""
 
-    request: Request
+    request: TuneRequest
     given: frozenset[str]  # names of the parameters that the user typed
     resume: bool
     overwrite: bool
@@ -36,9 +36,9 @@ class TuneOptions:
     def require_free(self, unfinished: TrialLogFile) -> None:
         """Raises ProfileError if a new tune would overwrite an interrupted one, unless --overwrite allows it."""
         if not (self.resume or self.overwrite):
-            unfinished.require_free()
+            unfinished.require_no_interrupted_tune()
 
-    def begin(self, unfinished: TrialLogFile, mpi_name: str | None = None) -> Request:
+    def begin(self, unfinished: TrialLogFile, mpi_name: str | None = None) -> TuneRequest:
         """Returns the request for the rules of this trial log. With `--resume`, returns the request of the interrupted
         tune, and raises UsageError if an option typed now differs from it. `mpi_name` is the MPI of this log if all
         MPIs are tuned."""
@@ -46,7 +46,7 @@ class TuneOptions:
             request = replace(self.request, mpi=mpi_name or self.request.mpi)
             unfinished.record_request(request)
             return request
-        request = unfinished.resume_request()
+        request = unfinished.read_request()
         for name, field in _REQUEST_FIELDS.items():
             now, then = getattr(self.request, field), getattr(request, field)
             if name in self.given and now != then:
@@ -54,14 +54,14 @@ class TuneOptions:
                 if name == "max_regression":
                     now, then = (f"{1 - share:.6g}" for share in (now, then))
                 raise UsageError(
-                    f"cannot resume: {option} was {_option_text(then)}, and is {_option_text(now)} now",
+                    f"cannot resume: {option} was {_format_option(then)}, and is {_format_option(now)} now",
                     f"leave {option} out to go on, or start anew with --overwrite",
                 )
-        require_writable(unfinished.rules)
+        require_writable_rules_file(unfinished.rules)
         return request
 
 
-def _option_text(value: object) -> str:
+def _format_option(value: object) -> str:
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "not given"
     return "not given" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
@@ -69,7 +69,7 @@ def _option_text(value: object) -> str:
 
 def is_saved(rules: Rules) -> bool:
     """Returns whether these rules should be written to a file: not if they set nothing because nothing was decided."""
-    return rules.sets_something or not rules.undecided
+    return rules.has_any_setting or not rules.undecided
 
 
 def keep_collectives(rules: Rules, path: Path) -> None:
@@ -86,7 +86,7 @@ def keep_collectives(rules: Rules, path: Path) -> None:
 
 
 def tune_and_save(
-    unfinished: TrialLogFile, request: Request, *, confirm_best: bool = False, prefix: str = ""
+    unfinished: TrialLogFile, request: TuneRequest, *, confirm_best: bool = False, prefix: str = ""
 ) -> Rules | None:
     """Tunes one MPI and saves its rules. Returns the rules; None after Ctrl-C, when only finished trials are saved.
     Saves no rules if some core distances are undecided and the others set nothing. Removes the trial log only when the
@@ -105,5 +105,5 @@ def tune_and_save(
     except KeyboardInterrupt:
         return None
     if not (confirm_best or rules.undecided):
-        unfinished.end()
+        unfinished.remove_file()
     return rules

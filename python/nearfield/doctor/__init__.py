@@ -8,7 +8,7 @@ from dataclasses import replace
 from nearfield.base.errors import NearfieldError
 from nearfield.doctor import confinement, copying, counters, host, memory, processor, shared_files, shared_heap
 from nearfield.doctor.check import Check
-from nearfield.doctor.messages import quotes_of
+from nearfield.doctor.messages import quotes_of_check
 
 __all__ = ["CHECKS", "Check", "examine", "run_check"]
 
@@ -43,10 +43,12 @@ CHECKS: tuple[Callable[[], Check], ...] = (
 
 
 def examine(checks: tuple[Callable[[], Check], ...] = CHECKS) -> list[Check]:
-    """Runs every check. Returns the results; those that are not ok have the messages by which people notice it. If a
-    check raises an error, its result contains the error."""
+    """Runs every check. Returns the results; those that are not ok include the messages that MPIs print on such
+    machines. If a check raises an error, its result contains the error."""
     found = [(check, _run(check)) for check in checks]
-    return [one if one.status == "ok" else replace(one, messages=quotes_of(check.__name__)) for check, one in found]
+    return [
+        one if one.status == "ok" else replace(one, messages=quotes_of_check(check.__name__)) for check, one in found
+    ]
 
 
 def run_check(name: str) -> Check:

@@ -13,13 +13,13 @@ from nearfield.base.files import read_small_file
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
 
-INITIAL_NAMESPACES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC}  # their inodes, which the kernel never changes
+INITIAL_NAMESPACE_INODES = {"user": 0xEFFFFFFD, "pid": 0xEFFFFFFC}  # their inodes, which the kernel never changes
 CAP_SYS_PTRACE = 1 << 19
-BYTES_PER_CORE = 1 << 30  # of memory, below which a limit is mentioned
+MIN_MEMORY_BYTES_PER_CORE = 1 << 30  # bytes of memory per core below which a limit is reported
 MIB = 1 << 20
 
 # Script of a child process that makes a user namespace, or exits with the reason why it may not.
-_UNSHARER = """
+_UNSHARER_SCRIPT = """
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 sys.exit(os.strerror(ctypes.get_errno()) if libc.unshare(0x10000000) else 0)
@@ -37,8 +37,8 @@ def cgroup_folders(controller: str) -> Iterator[Path]:
         yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(mount))
 
 
-def permissions_text() -> str:
-    """Returns whether a system call filter is on, and whether this process may trace others, as text for people."""
+def describe_permissions() -> str:
+    """Returns whether a system call filter is on, and whether this process may trace others, as human-readable text."""
     fields = dict(line.split(":", 1) for line in (read_small_file("/proc/self/status") or "").splitlines())
     is_filtered = fields.get("Seccomp", "0").strip() == "2"
     may_trace = int(fields.get("CapEff", "0").strip(), 16) & CAP_SYS_PTRACE
@@ -48,9 +48,16 @@ def permissions_text() -> str:
 
 def namespaces() -> Check:
     """Checks whether this process is in a user or PID namespace of a container, and whether it could make one."""
-    own = [name for name, inode in INITIAL_NAMESPACES.items() if Path(f"/proc/self/ns/{name}").stat().st_ino != inode]
+    own = [
+        name for name, inode in INITIAL_NAMESPACE_INODES.items() if Path(f"/proc/self/ns/{name}").stat().st_ino != inode
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", _UNSHARER], capture_output=True, text=True, errors="replace", timeout=30, check=False
+        [sys.executable, "-c", _UNSHARER_SCRIPT],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=30,
+        check=False,
     )
     new = "can be made" if done.returncode == 0 else f"cannot be made ({done.stderr.strip() or 'refused'})"
     where = f"in {' and '.join(own)} namespaces of a container" if own else "in the initial ones"
@@ -63,21 +70,21 @@ def namespaces() -> Check:
 
 def memory_limit() -> Check:
     """Checks whether a cgroup limits the memory, to which what ranks share in /dev/shm counts as well."""
-    name, limit = "memory limit", min(_memory_limits(), default=None)
+    name, limit = "memory limit", min(_read_memory_limits(), default=None)
     lines = (line.split() for line in (read_small_file("/proc/meminfo") or "").splitlines())
     whole = next((1024 * int(words[1]) for words in lines if words[0] == "MemTotal:"), 0)
     if limit is None or (whole and limit >= whole):
         return Check(name, "ok", f"none; {whole // MIB} MiB", "ranks may use the memory of the node")
     cores = len(os.sched_getaffinity(0))
     found = f"{limit // MIB} of {whole // MIB} MiB, for {cores} processors"
-    if limit >= cores * BYTES_PER_CORE:
+    if limit >= cores * MIN_MEMORY_BYTES_PER_CORE:
         return Check(name, "ok", found, "the kernel ends ranks (signal 9) that use more, /dev/shm included")
     means = "the kernel ends ranks (signal 9) that use more, and what they share in /dev/shm counts as well"
     remedy = "Raise the limit: --memory in Docker, resources.limits.memory in Kubernetes, --mem in Slurm."
     return Check(name, "limited", found, means, remedy)
 
 
-def _memory_limits() -> list[int]:
+def _read_memory_limits() -> list[int]:
     """Returns the limits of this process's cgroup and its ancestors. Version 1 has a number near 2^63 for none."""
     texts = [
         read_small_file(folder / file)

@@ -24,9 +24,9 @@ MAP_FIXED = 0x10
 
 # Architecture -> number of the system call perf_event_open(2), for which libc has no function.
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241, "ppc64le": 319, "s390x": 331}
-HARDWARE, SOFTWARE = 0, 1
-CYCLES, CACHE_MISSES = 0, 3
-PAGE_FAULTS = 2
+PERF_TYPE_HARDWARE, PERF_TYPE_SOFTWARE = 0, 1
+PERF_CYCLES, PERF_CACHE_MISSES = 0, 3
+PERF_PAGE_FAULTS = 2
 _EXCLUDE_KERNEL_AND_HYPERVISOR = 1 << 5 | 1 << 6
 
 
@@ -45,9 +45,9 @@ def get_mempolicy() -> None:
 
 
 @contextmanager
-def perf_event(kind: int, config: int) -> Iterator[int]:
+def open_perf_event(kind: int, config: int) -> Iterator[int]:
     """Yields the file descriptor of a performance counter for this thread in user mode, which counts from now on; read
-    it by `perf_count`."""
+    it by `read_perf_count`."""
     number = _PERF_EVENT_OPEN.get(platform.machine())
     if number is None:
         raise OSError(0, f"perf_event_open is not known on {platform.machine()}")
@@ -63,14 +63,14 @@ def perf_event(kind: int, config: int) -> Iterator[int]:
         os.close(fd)
 
 
-def perf_count(fd: int) -> int:
+def read_perf_count(fd: int) -> int:
     """Returns the count of an open performance event."""
     count: int = struct.unpack("=Q", os.read(fd, 8))[0]
     return count
 
 
 @contextmanager
-def aligned_mapping(size_bytes: int, *, shared: bool) -> Iterator[int]:
+def map_aligned_memory(size_bytes: int, *, shared: bool) -> Iterator[int]:
     """Yields the address of an untouched mapping that is aligned to its own size. A shared mapping is of a memfd."""
     protection = mmap.PROT_READ | mmap.PROT_WRITE
     kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -99,7 +99,7 @@ def touch_pages(address: int, size_bytes: int) -> None:
     ctypes.memset(address, 1, size_bytes)
 
 
-def huge_bytes_mapped(address: int) -> int:
+def huge_page_bytes_mapped_at(address: int) -> int:
     """Returns the number of bytes in huge pages of the mapping at `address`, from /proc/self/smaps."""
     total_kib, inside = 0, False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():

@@ -8,29 +8,29 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
-from nearfield.base.files import bracketed_choice, read_small_file
+from nearfield.base.files import read_bracketed_choice, read_small_file
 from nearfield.doctor import kernel
 from nearfield.doctor.check import Check
 
-THP = Path("/sys/kernel/mm/transparent_hugepage")
+THP_FOLDER = Path("/sys/kernel/mm/transparent_hugepage")
 MIB = 1 << 20
-ENOUGH_LOCKED_BYTES = 64 * MIB
+MIN_LOCKED_LIMIT_BYTES = 64 * MIB
 
 
-def huge_page_bytes() -> int:
+def read_huge_page_bytes() -> int:
     """Returns the size in bytes of a transparent huge page: 2 MiB on x86."""
-    return int(read_small_file(THP / "hpage_pmd_size") or 2 * MIB)
+    return int(read_small_file(THP_FOLDER / "hpage_pmd_size") or 2 * MIB)
 
 
 def private_huge_pages() -> Check:
     """Checks whether private memory gets a huge page after MADV_HUGEPAGE."""
-    name, setting = "huge pages, private", bracketed_choice(THP / "enabled") or "absent"
-    size = huge_page_bytes()
-    with kernel.aligned_mapping(size, shared=False) as address:
+    name, setting = "huge pages, private", read_bracketed_choice(THP_FOLDER / "enabled") or "absent"
+    size = read_huge_page_bytes()
+    with kernel.map_aligned_memory(size, shared=False) as address:
         with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages are checked instead
             kernel.madvise(address, size, kernel.MADV_HUGEPAGE)
         kernel.touch_pages(address, size)
-        got = kernel.huge_bytes_mapped(address) > 0
+        got = kernel.huge_page_bytes_mapped_at(address) > 0
     found = f"enabled {setting}: on request {'yes' if got else 'no'}"
     if got:
         return Check(name, "ok", found, "pages: private-huge is measured")
@@ -41,7 +41,7 @@ def private_huge_pages() -> Check:
 def shared_huge_pages() -> Check:
     """Checks whether memory shared between ranks can use huge pages, by MADV_HUGEPAGE before the first touch or by
     MADV_COLLAPSE after it."""
-    name, setting = "huge pages, shared", bracketed_choice(THP / "shmem_enabled") or "absent"
+    name, setting = "huge pages, shared", read_bracketed_choice(THP_FOLDER / "shmem_enabled") or "absent"
     on_request, collapsed = shared_huge_page_result(kernel.MADV_HUGEPAGE), shared_huge_page_result(kernel.MADV_COLLAPSE)
     found = f"shmem_enabled {setting}: on request {on_request}; MADV_COLLAPSE {collapsed}; Linux {platform.release()}"
     if "yes" in (on_request, collapsed):
@@ -56,8 +56,8 @@ def shared_huge_pages() -> Check:
 def shared_huge_page_result(advice: int) -> str:
     """Returns "yes" if a memfd mapping gets huge pages with this madvise advice, or "no" with the reason. MADV_HUGEPAGE
     precedes the first touch; MADV_COLLAPSE follows it."""
-    size = huge_page_bytes()
-    with kernel.aligned_mapping(size, shared=True) as address:
+    size = read_huge_page_bytes()
+    with kernel.map_aligned_memory(size, shared=True) as address:
         try:
             if advice == kernel.MADV_COLLAPSE:
                 kernel.touch_pages(address, size)
@@ -65,7 +65,7 @@ def shared_huge_page_result(advice: int) -> str:
             kernel.touch_pages(address, size)
         except OSError as error:
             return f"no ({error.strerror})"
-        return "yes" if kernel.huge_bytes_mapped(address) >= size else "no"
+        return "yes" if kernel.huge_page_bytes_mapped_at(address) >= size else "no"
 
 
 def hugetlb_pages() -> Check:
@@ -91,7 +91,7 @@ def locked_memory() -> Check:
     """Checks whether RLIMIT_MEMLOCK suffices for an RDMA network adapter."""
     name, limit = "locked memory", resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     found = "unlimited" if limit == resource.RLIM_INFINITY else f"at most {limit // 1024} KiB"
-    if limit == resource.RLIM_INFINITY or limit >= ENOUGH_LOCKED_BYTES:
+    if limit == resource.RLIM_INFINITY or limit >= MIN_LOCKED_LIMIT_BYTES:
         return Check(name, "ok", found, "RDMA networks can register buffers")
     if not any(Path("/sys/class/infiniband").glob("*")):
         return Check(name, "ok", f"{found}; no RDMA adapter", "no limit on messages inside this node")

@@ -11,9 +11,9 @@ from pydantic import Field, field_validator
 
 from nearfield.base.toml import Table, parse_toml
 
-TABLE = Path(__file__).with_name("messages.toml")
+MESSAGES_FILE = Path(__file__).with_name("messages.toml")
 # What launchers and MPIs put before a line: "[host:pid]", "[1,2]<stderr>:", "2020-01-01T00:00:00.0Z", "rank 3:", "> ".
-_PREFIX = re.compile(
+_LINE_PREFIX = re.compile(
     r"(?:>\s*|\[\d+,\d+\]<\w+>:\s*|\[[\w.-]+:\d+(?::\d+)*:?\w*\]\s*|\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*|\[\d+\]\s+|\d+: )+"
 )
 
@@ -37,8 +37,9 @@ class Message(Table):
             re.compile(pattern)
         return patterns
 
-    def find(self, text: str) -> str:
-        """Returns the part of a text, as `normalise` returns it, that one of the patterns fits; empty if none does."""
+    def find_matching_text(self, text: str) -> str:
+        """Returns the part of a text (normalized by `normalize_text`) that one of the patterns matches; empty if none
+        does."""
         found = (re.search(pattern, text) for pattern in self.patterns)
         return next((match[0] for match in found if match), "")
 
@@ -50,33 +51,33 @@ class Messages(Table):
 
 
 @dataclass(frozen=True)
-class Explained:
-    """An entry that fits a text, and the words of the text that it fits."""
+class ExplainedMessage:
+    """An entry that matches a text, and the part of the text that it matches."""
 
     message: Message
-    words: str
+    matched_text: str
 
 
 @cache
 def messages() -> tuple[Message, ...]:
     """Returns the table."""
-    return tuple(parse_toml(Messages, TABLE.read_bytes(), TABLE, "Reinstall nearfield.").message)
+    return tuple(parse_toml(Messages, MESSAGES_FILE.read_bytes(), MESSAGES_FILE, "Reinstall nearfield.").message)
 
 
-def normalise(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Returns the text in one line, without what launchers and MPIs put before lines, and without control
     characters."""
     printable = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    lines = (_PREFIX.sub("", line.strip(), count=1) for line in printable.splitlines())
+    lines = (_LINE_PREFIX.sub("", line.strip(), count=1) for line in printable.splitlines())
     return " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", " ".join(lines)).split())
 
 
-def explain(text: str) -> list[Explained]:
+def find_explanations(text: str) -> list[ExplainedMessage]:
     """Returns the entries that fit a text, in the order of the table."""
-    line = normalise(text)
-    return [Explained(message, words) for message in messages() if (words := message.find(line))]
+    line = normalize_text(text)
+    return [ExplainedMessage(message, words) for message in messages() if (words := message.find_matching_text(line))]
 
 
-def quotes_of(check: str) -> tuple[str, ...]:
-    """Returns what people see where this check of `doctor` fails."""
+def quotes_of_check(check: str) -> tuple[str, ...]:
+    """Returns the messages that MPIs print on machines where this check of `doctor` fails."""
     return tuple(message.quote for message in messages() if message.check == check)

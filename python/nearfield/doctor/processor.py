@@ -1,23 +1,23 @@
-"""Checks the cores: number, CPU quota, load of other programs, frequency and clock."""
+"""Checks the cores: number, CPU_FOLDER quota, load of other programs, frequency and clock."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
+from nearfield.base.cpu_load import BUSY_SHARE, measure_cpu_utilization
 from nearfield.base.files import read_small_file
 from nearfield.base.topology import Topology, format_pu_ranges
 from nearfield.doctor.check import Check
 from nearfield.doctor.confinement import cgroup_folders
 
-CPU = Path("/sys/devices/system/cpu")
-STEAL_SHARE = 0.02
+CPU_FOLDER = Path("/sys/devices/system/cpu")
+MAX_STEAL_SHARE = 0.02
 
 
 def cores() -> Check:
     """Checks whether there are enough cores for the ranks of a measurement."""
-    name, topology = "cores", Topology.live()
+    name, topology = "cores", Topology.of_this_machine()
     online = os.sysconf("SC_NPROCESSORS_ONLN")
     found = f"{len(topology.cores)} with {len(topology.pus)} of {online} PUs allowed ({format_pu_ranges(topology.pus)})"
     if len(topology.pus) < 2:
@@ -31,8 +31,8 @@ def cores() -> Check:
 
 
 def cpu_quota() -> Check:
-    """Checks whether a cgroup limits the CPU time per period."""
-    name, quota = "CPU quota", min(filter(None, map(_quota, cgroup_folders("cpu"))), default=None)
+    """Checks whether a cgroup limits the CPU_FOLDER time per period."""
+    name, quota = "CPU quota", min(filter(None, map(_read_quota, cgroup_folders("cpu"))), default=None)
     allowed = len(os.sched_getaffinity(0))
     if quota is None:
         return Check(name, "ok", "none", "ranks are not throttled")
@@ -44,7 +44,7 @@ def cpu_quota() -> Check:
     return Check(name, "limited", found, means, remedy)
 
 
-def _quota(folder: Path) -> float | None:
+def _read_quota(folder: Path) -> float | None:
     both = (read_small_file(folder / "cpu.max") or "").split()
     if not both:
         both = [
@@ -56,7 +56,7 @@ def _quota(folder: Path) -> float | None:
 
 def smt() -> Check:
     """Checks whether cores have several hardware threads, which slow each other down."""
-    active, control = read_small_file(CPU / "smt/active"), read_small_file(CPU / "smt/control")
+    active, control = read_small_file(CPU_FOLDER / "smt/active"), read_small_file(CPU_FOLDER / "smt/control")
     if active == "1":
         return Check("SMT", "ok", "on", "same-core is a distance; elsewhere a rank has a core to itself")
     return Check("SMT", "ok", f"off ({control or 'unknown to the kernel'})", "there is no same-core distance")
@@ -64,33 +64,33 @@ def smt() -> Check:
 
 def frequency() -> Check:
     """Checks whether the clock frequency of the cores is constant."""
-    name, policies = "frequency", sorted(CPU.glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    name, policies = "frequency", sorted(CPU_FOLDER.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     governors = sorted({read_small_file(path) or "unreadable" for path in policies})
     if not governors:
         means = "changes of frequency can be neither seen nor ruled out; unstable records say so"
         remedy = "In a virtual machine: fix the frequency on the host."
         return Check(name, "missing", "the kernel shows no cpufreq here", means, remedy)
-    found = f"governor {', '.join(governors)}; boost {_boost()}"
+    found = f"governor {', '.join(governors)}; boost {_describe_boost()}"
     if governors == ["performance"]:
         return Check(name, "ok", found, "cores stay at their highest frequency under load")
     means = "the first repetitions may run at a lower frequency; warm-up hides most of it"
     return Check(name, "limited", found, means, "As root: cpupower frequency-set -g performance.")
 
 
-def _boost() -> str:
-    if (turbo_off := read_small_file(CPU / "intel_pstate/no_turbo")) is not None:
+def _describe_boost() -> str:
+    if (turbo_off := read_small_file(CPU_FOLDER / "intel_pstate/no_turbo")) is not None:
         return "off" if turbo_off == "1" else "on"
-    return {"0": "off", "1": "on"}.get(read_small_file(CPU / "cpufreq/boost") or "", "unknown")
+    return {"0": "off", "1": "on"}.get(read_small_file(CPU_FOLDER / "cpufreq/boost") or "", "unknown")
 
 
 def load() -> Check:
     """Checks whether other programs use the cores now."""
-    shares = cpu_utilization()
+    shares = measure_cpu_utilization()
     allowed = os.sched_getaffinity(0) & shares.keys()
     busy = [cpu for cpu in allowed if shares[cpu][0] > BUSY_SHARE]
     steal = max((shares[cpu][1] for cpu in allowed), default=0.0)
     found = f"load average {os.getloadavg()[0]:.2f}; busy PUs: {format_pu_ranges(busy) or 'none'}; steal {steal:.0%}"
-    if not busy and steal <= STEAL_SHARE:
+    if not busy and steal <= MAX_STEAL_SHARE:
         return Check("load", "ok", found, "nobody disturbs a measurement at this moment")
     means = "intervals widen and records become unstable"
     return Check("load", "limited", found, means, "Stop what else runs, or come back when it is quiet.")

@@ -10,15 +10,15 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.base.owned_folder import OwnedFolder
-from nearfield.base.progress import ReportLine, ignore
+from nearfield.base.progress import ReportLine, ignore_progress
 from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import RecordedRun
 from nearfield.mpi.detect_command import detect_mpi
-from nearfield.mpi.launch import in_allocation
+from nearfield.mpi.launch import is_in_allocation
 from nearfield.observe.observing import environment_with_preload, require_buildable
 
-FOLDER = "NEARFIELD_FORECAST"  # environment variable that src/preload/forecast reads
+FOLDER_VARIABLE = "NEARFIELD_FORECAST"  # environment variable that src/preload/forecast reads
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Recording:
     """A command to run under the preloaded profiling layer: the name of its MPI, its environment, the folder for the
     records of its ranks, and temporary folders to remove if nearfield is killed."""
 
-    mpi: str
+    mpi_name: str
     environment: dict[str, str]
     folder: Path
-    scratch: tuple[Path, ...] = ()
+    scratch_folders: tuple[Path, ...] = ()
 
     def read_run(self, prices: MessagePrices | None) -> RecordedRun:
         """Reads the records of all ranks, after the command has ended."""
@@ -39,22 +39,24 @@ class Recording:
 @contextmanager
 def prepare_recording(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, out: Path | None = None,
-    progress: ReportLine = ignore,
+    progress: ReportLine = ignore_progress,
 ) -> Iterator[Recording]:  # fmt: skip
-    """A context manager that prepares to run a command under the profiling layer. The records of its ranks remain in
+    """Prepares to run a command under the profiling layer, as a context manager. The records of its ranks remain in
     `out`, if given; otherwise they are removed at the end. Raises UsageError or MpiError before anything runs."""
     inst = require_buildable(detect_mpi(argv, mpi_name))
-    library = mpi.program(inst, mpi.FORECAST, progress)
+    library = mpi.build_target(inst, mpi.FORECAST_TARGET, progress)
     if out:
         _create_empty_folder(out)
         yield Recording(
-            inst.name, environment_with_preload(environment, [library], {FOLDER: str(out.resolve())}, argv), out
+            inst.name,
+            environment_with_preload(environment, [library], {FOLDER_VARIABLE: str(out.resolve())}, argv),
+            out,
         )
         return
-    shared_folder = Path.cwd() if in_allocation() else None  # on a file system that other nodes share
+    shared_folder = Path.cwd() if is_in_allocation() else None  # on a file system that other nodes share
     with OwnedFolder(".nearfield-forecast-" if shared_folder else "nearfield-", shared_folder) as name:
         folder = Path(name)
-        environment = environment_with_preload(environment, [library], {FOLDER: name}, argv)
+        environment = environment_with_preload(environment, [library], {FOLDER_VARIABLE: name}, argv)
         yield Recording(inst.name, environment, folder, (folder,))
 
 

@@ -9,15 +9,16 @@ from typing import Any
 from nearfield.base import own_command
 from nearfield.base.units import counted, format_bytes, format_rounded
 from nearfield.base.words import capitalize
-from nearfield.forecast.ceiling import SpeedupCeiling, delay_seconds, processor_seconds
+from nearfield.forecast.ceiling import SpeedupCeiling, processor_seconds, seconds_without_core
 from nearfield.forecast.ranks import RecordedRank
 from nearfield.forecast.run import MAX_LAYER_SHARE, CallSummary, RecordedRun
 from nearfield.ui.terminal import Column, Table
 
-MAX_CALLS = 6  # maximum number of rows in the table of calls
-MIN_GAIN = 1.02  # smaller speed-ups are ignored
-_SINGLE = 0.5  # a call with at least this share of MPI's time is named in the sentence on the maximum speed-up
-_MUCH_MORE = 0.02  # if time outside of MPI adds at least this share of the run to the gain, it is named
+MAX_CALL_ROWS = 6  # maximum number of rows in the table of calls
+MIN_SPEEDUP = 1.02  # smaller speed-ups are ignored
+# A call with at least this share of MPI's time is named in the sentence on the maximum speed-up.
+_MIN_NAMED_CALL_SHARE = 0.5
+_MIN_NAMED_EXTRA_SHARE = 0.02  # if time outside of MPI adds at least this share of the run to the gain, it is named
 
 
 def run_sentences(run: RecordedRun) -> Iterator[str]:
@@ -31,18 +32,19 @@ def run_sentences(run: RecordedRun) -> Iterator[str]:
     nodes = len({rank.host for rank in run.ranks})
     ranks = f"run: {counted(len(run.ranks), 'rank')} on {counted(nodes, 'node')}, {library}"
     if not run.is_complete:
-        yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to the last call; how busy the host was is not known"
+        yield f"{ranks}; {run.duration_s:.3g} s from MPI_Init to the last call; how busy the host was is not known"
         return
     processor = sum(map(processor_seconds, run.ranks)) / len(run.ranks)
-    yield f"{ranks}; {run.seconds:.3g} s from MPI_Init to MPI_Finalize, {processor:.3g} s of processor time a rank"
-    if crowded := run.more_ranks_than_cores:
+    yield f"{ranks}; {run.duration_s:.3g} s from MPI_Init to MPI_Finalize, {processor:.3g} s of processor time a rank"
+    if crowded := run.oversubscribed_node:
         yield f"{crowded[0]} ranks share {crowded[1]} cores: whoever waits takes time from whoever computes"
     yield (
-        f"the ranks had no core in {run.delayed_share:.0%} of the time in which they could run; other programs took "
-        f"{run.cores_of_others:.1f} cores of a node"
+        f"the ranks had no core in {run.share_without_core:.0%} of the time in which they could run; other programs "
+        f"took {run.cores_used_by_others:.1f} cores of a node"
     )
-    if run.layer_share > MAX_LAYER_SHARE:
-        yield f"the layer itself took at least {run.layer_share:.1%} of the run, since it makes so many short calls"
+    if run.profiling_layer_share > MAX_LAYER_SHARE:
+        share = f"{run.profiling_layer_share:.1%}"
+        yield f"the layer itself took at least {share} of the run, since it makes so many short calls"
 
 
 def share_sentence(run: RecordedRun) -> str:
@@ -55,39 +57,39 @@ def share_sentence(run: RecordedRun) -> str:
         return f"{text}; how much of it is waiting is not known without measured times (--rules or -p)"
     assert run.prices
     parts = f"{moved:.1%} moves data, {run.mpi_share - moved:.1%} waits for others"
-    return f"{text}: {parts} (by the times of {run.prices.source})"
+    return f"{text}: {parts} (by the times of {run.prices.origin})"
 
 
-def ceiling_sentence(run: RecordedRun, under_rules: bool = False) -> str:
+def ceiling_sentence(run: RecordedRun, is_under_rules: bool = False) -> str:
     """Returns a sentence on the maximum speed-up by rules and on the most expensive MPI call; '' if no rank was
-    recorded. `under_rules` is set if the run already used rules."""
+    recorded. `is_under_rules` is set if the run already used rules."""
     rules = run.rules_ceiling
     if not rules:
         return ""
-    means = "better rules could" if under_rules else "rules can"
+    means = "better rules could" if is_under_rules else "rules can"
     text = f"MPI took {run.mpi_share:.1%} of this run"
-    if rules.max_gain:
-        affected = 1 - 1 / rules.max_gain
-        if affected > run.mpi_share + _MUCH_MORE:
+    if rules.max_speedup:
+        affected = 1 - 1 / rules.max_speedup
+        if affected > run.mpi_share + _MIN_NAMED_EXTRA_SHARE:
             text += f"; with the time between polls, page faults and waiting for cores it is {affected:.1%}"
-        text += f", so {means} make it at most {rules.max_gain_text} as fast"
+        text += f", so {means} make it at most {rules.max_speedup_text} as fast"
     else:
         text = f"MPI took {run.mpi_share:.1%} of this run, and how much {means} gain has no bound that it shows"
-    lines = run.calls_by_time()
-    total = sum(line.seconds for line in lines)
-    if total > 0 and lines[0].seconds >= _SINGLE * total:
-        text += f"; {lines[0].seconds / total:.0%} of MPI's time is in {_call_with_size(lines[0])}"
+    lines = run.call_summaries()
+    total = sum(line.duration_s for line in lines)
+    if total > 0 and lines[0].duration_s >= _MIN_NAMED_CALL_SHARE * total:
+        text += f"; {lines[0].duration_s / total:.0%} of MPI's time is in {_format_call_with_size(lines[0])}"
     if run.inconclusive_reasons():
         text += f". But this cannot be told for sure: {'; '.join(run.inconclusive_reasons())}"
     return text
 
 
-def _call_with_size(line: CallSummary) -> str:
+def _format_call_with_size(line: CallSummary) -> str:
     """Returns the name of an MPI call with the mean size of its messages."""
-    return f"{line.name} of {_mean_size(line)}" if line.bytes else line.name
+    return f"{line.name} of {_format_mean_size(line)}" if line.total_bytes else line.name
 
 
-def _mean_size(line: CallSummary) -> str:
+def _format_mean_size(line: CallSummary) -> str:
     """Returns the mean size of a call's messages as text."""
     return format_bytes(round(line.mean_bytes)) if line.mean_bytes < 1024 else format_bytes(line.mean_bytes, digits=3)
 
@@ -96,13 +98,14 @@ def calls_table(run: RecordedRun) -> Table:
     """Returns a table of the most expensive MPI calls: message size, number of calls, time, waiting and source line."""
     right = ("size", "calls", "time", "share", "waiting")
     table = Table(Column("call", key=True), *(Column(name, right=True) for name in right), Column("at"))
-    lines = run.calls_by_time()[:MAX_CALLS]
-    all_of_it = sum(rank.seconds for rank in run.ranks)
+    lines = run.call_summaries()[:MAX_CALL_ROWS]
+    all_of_it = sum(rank.duration_s for rank in run.ranks)
     for line in lines:
         table.add_row(
-            line.name, _mean_size(line) if line.messages else "-", format_rounded(line.calls), f"{line.seconds:.3g} s",
-            f"{line.seconds / all_of_it:.1%}", "-" if line.waiting is None else f"{line.waiting:.3g} s",
-            line.where,
+            line.name, _format_mean_size(line) if line.num_messages else "-", format_rounded(line.num_calls),
+            f"{line.duration_s:.3g} s", f"{line.duration_s / all_of_it:.1%}",
+            "-" if line.waiting_s is None else f"{line.waiting_s:.3g} s",
+            line.source_line,
         )  # fmt: skip
     return table
 
@@ -112,8 +115,10 @@ def ceilings_table(run: RecordedRun) -> Table:
     table = Table(Column("what could gain", key=True), Column("likely", right=True), Column("at most", right=True),
                   Column("since", prose=True))  # fmt: skip
     for one in run.ceilings:
-        likely = f"{one.likely:.2f}x" if one.likely else "not known"
-        table.add_row(one.means, likely, one.max_gain_text, f"{one.share:.1%} of the ranks' time is in its calls")
+        likely = f"{one.likely_speedup:.2f}x" if one.likely_speedup else "not known"
+        table.add_row(
+            one.tool, likely, one.max_speedup_text, f"{one.share_of_time:.1%} of the ranks' time is in its calls"
+        )
     return table
 
 
@@ -122,23 +127,25 @@ def next_commands(run: RecordedRun, argv: Sequence[str], rules: Path | None = No
     given to the forecast, and `mpi` the name of the program's MPI."""
     if not run.ranks:
         return []
-    if not run.inconclusive_reasons() and max(map(_max_gain, run.ceilings)) < MIN_GAIN:
+    if not run.inconclusive_reasons() and max(map(_max_speedup_or_infinity, run.ceilings)) < MIN_SPEEDUP:
         return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
     if run.prices and run.prices.has_rules:
-        commands = [own_command.line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
+        commands = [own_command.command_line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
     else:
-        commands = [own_command.line("tune", *(("--mpi", mpi) if mpi else ()))]
+        commands = [own_command.command_line("tune", *(("--mpi", mpi) if mpi else ()))]
     waits = run.transfer_share is not None and run.transfer_share < run.mpi_share / 2
     if waits:
-        commands.append(own_command.line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)")
-    if _max_gain(run.ceilings[2]) >= MIN_GAIN:
-        commands.append(own_command.line("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
+        commands.append(
+            own_command.command_line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)"
+        )
+    if _max_speedup_or_infinity(run.ceilings[2]) >= MIN_SPEEDUP:
+        commands.append(own_command.command_line("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
     return [f"next: {command}" for command in commands[:3]]
 
 
-def _max_gain(one: SpeedupCeiling) -> float:
+def _max_speedup_or_infinity(ceiling: SpeedupCeiling) -> float:
     """Returns the maximum speed-up by a tool; infinity if there is no bound."""
-    return one.max_gain or float("inf")
+    return ceiling.max_speedup or float("inf")
 
 
 def run_as_dict(run: RecordedRun) -> dict[str, Any]:
@@ -146,18 +153,18 @@ def run_as_dict(run: RecordedRun) -> dict[str, Any]:
     return {
         **run_summary(run),
         "undecided": run.inconclusive_reasons(),
-        "others_cores": run.cores_of_others if run.is_complete else None,
-        "layer_share": run.layer_share,
-        "prices": run.prices.source if run.prices else None,
+        "others_cores": run.cores_used_by_others if run.is_complete else None,
+        "layer_share": run.profiling_layer_share,
+        "prices": run.prices.origin if run.prices else None,
         "transfer_share": run.transfer_share,
         "per_rank": [_rank_as_dict(rank) for rank in run.ranks],
         "calls": [
             {
-                "name": line.name, "at": line.where, "mean_bytes": line.mean_bytes,
-                "calls": line.calls, "messages": line.messages, "bytes": line.bytes, "seconds": line.seconds,
-                "waiting_seconds": line.waiting,
+                "name": line.name, "at": line.source_line, "mean_bytes": line.mean_bytes,
+                "calls": line.num_calls, "messages": line.num_messages, "bytes": line.total_bytes,
+                "seconds": line.duration_s, "waiting_seconds": line.waiting_s,
             }
-            for line in run.calls_by_time()
+            for line in run.call_summaries()
         ],
     }  # fmt: skip
 
@@ -167,30 +174,31 @@ def run_summary(run: RecordedRun) -> dict[str, Any]:
     return {
         "decided": not run.inconclusive_reasons(),
         "ranks": len(run.ranks),
-        "seconds": run.seconds,
+        "seconds": run.duration_s,
         "mpi_share": run.mpi_share,
-        "no_core_share": run.delayed_share if run.is_complete else None,
-        "ceilings": [{"means": c.means, "likely": c.likely, "at_most": c.max_gain} for c in run.ceilings],
+        "no_core_share": run.share_without_core if run.is_complete else None,
+        "ceilings": [{"means": c.tool, "likely": c.likely_speedup, "at_most": c.max_speedup} for c in run.ceilings],
     }
 
 
 def _rank_as_dict(rank: RecordedRank) -> dict[str, Any]:
     """Returns one rank of a run as data for JSON."""
+    begin, end = rank.begin_usage, rank.end_usage
     return {
-        "rank": rank.number, "host": rank.host, "state": rank.state.name.lower(), "seconds": rank.seconds,
-        "processor_seconds": processor_seconds(rank) if rank.end else None,
-        "no_core_seconds": delay_seconds(rank) if rank.end else None,
-        "in_mpi_seconds": rank.in_mpi, "threads": rank.threads, "sent_to_node_bytes": rank.sent_to_node,
-        "sent_to_others_bytes": rank.sent_to_others,
-        "involuntary_switches": rank.end.involuntary - rank.begin.involuntary if rank.end else None,
-        "minor_faults": rank.end.minor_faults - rank.begin.minor_faults if rank.end else None,
-        "fault_ns": rank.fault_ns, "call_ns": rank.call_ns,
+        "rank": rank.rank, "host": rank.host, "state": rank.state.name.lower(), "seconds": rank.duration_s,
+        "processor_seconds": processor_seconds(rank) if rank.end_usage else None,
+        "no_core_seconds": seconds_without_core(rank) if rank.end_usage else None,
+        "in_mpi_seconds": rank.in_mpi_s, "threads": rank.num_threads, "sent_to_node_bytes": rank.sent_to_node_bytes,
+        "sent_to_others_bytes": rank.sent_to_others_bytes,
+        "involuntary_switches": end.involuntary_switches - begin.involuntary_switches if end else None,
+        "minor_faults": end.minor_faults - begin.minor_faults if end else None,
+        "fault_ns": rank.page_fault_ns, "call_ns": rank.layer_call_ns,
     }  # fmt: skip
 
 
 def traffic_sentence(run: RecordedRun) -> str:
     """Returns a sentence on the bytes that ranks sent in messages to their own node and to others."""
-    to_node, to_others = sum(r.sent_to_node for r in run.ranks), sum(r.sent_to_others for r in run.ranks)
+    to_node, to_others = sum(r.sent_to_node_bytes for r in run.ranks), sum(r.sent_to_others_bytes for r in run.ranks)
     if not to_node + to_others:
         return "no messages between two ranks were sent"
     return f"messages between two ranks: {format_bytes(to_node, digits=3)} inside nodes, " + (

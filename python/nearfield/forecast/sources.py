@@ -7,25 +7,25 @@ from pathlib import Path
 
 from nearfield.base.errors import UsageError
 from nearfield.forecast.prices import MessagePrices, prices_of_profile, prices_of_rules
-from nearfield.rules.paths import default_rules
+from nearfield.rules.paths import default_rules_path
 
 
-def prices_for(rules: Path | None, profile: Path | None) -> MessagePrices | None:
+def find_prices(rules: Path | None, profile: Path | None) -> MessagePrices | None:
     """Returns the message times in the rules file, or in the profile, or in the rules that `nearfield run` would use;
     None if there are none. Raises UsageError if a given file has no message times, and the errors of reading it."""
-    path = rules or (None if profile else default_rules())
+    path = rules or (None if profile else default_rules_path())
     if path and (rules or path.is_file()):
         from nearfield.rules.schema import load_rules
 
-        found = prices_of_rules(load_rules(path), str(path))
-        if found or not rules:
-            return found
+        prices = prices_of_rules(load_rules(path), str(path))
+        if prices or not rules:
+            return prices
         raise UsageError(f"{path} has no times of messages", "name a profile with -p, or tune anew")
     if not profile:
         return None
     from nearfield.profile import load
 
-    found = prices_of_profile(load(profile), str(profile))
-    if not found:
+    prices = prices_of_profile(load(profile), str(profile))
+    if not prices:
         raise UsageError(f"{profile} has no stable times of messages", "probe again on a quiet machine")
-    return found
+    return prices

@@ -18,34 +18,37 @@ from nearfield.forecast.prices import MessagePrices
 from nearfield.forecast.recording import Recording, prepare_recording
 from nearfield.forecast.run import RecordedRun
 from nearfield.forecast.saying import ceiling_sentence, run_summary
-from nearfield.forecast.sources import prices_for
+from nearfield.forecast.sources import find_prices
 from nearfield.mpi.run_child import run_as_child
-from nearfield.rules.paths import default_rules
+from nearfield.rules.paths import default_rules_path
 
 
 def run_watched(
     argv: Sequence[str], environment: Mapping[str, str], *, mpi_name: str | None = None, rules: Path | None = None,
-    log: str = "", explains: bool = False, says: bool = False,
+    log: str = "", should_explain_copies: bool = False, should_print_ceiling: bool = False,
 ) -> int:  # fmt: skip
-    """Runs a command under the profiling layer and returns its exit code. `explains`: prints how its messages were
-    copied. `says`: prints the maximum speed-up before that. `log`: the file to which a line is appended, if any."""
-    ended: list[RecordedRun] = []
-    with recording_if_possible(argv, environment, mpi_name) as record:
+    """Runs a command under the profiling layer and returns its exit code. `should_explain_copies`: prints how its
+    messages were copied. `should_print_ceiling`: prints the maximum speed-up before that. `log`: the file to which a
+    line is appended, if any."""
+    recorded_runs: list[RecordedRun] = []
+    with recording_if_possible(argv, environment, mpi_name) as recording:
 
         def at_end() -> None:
-            if record:
-                ended.append(record.read_run(prices_if_any(rules)))
-            if says and ended:
-                print_line(_ceiling_or_reason(ended[0]))
+            if recording:
+                recorded_runs.append(recording.read_run(find_prices_or_none(rules)))
+            if should_print_ceiling and recorded_runs:
+                print_message(_ceiling_or_reason(recorded_runs[0]))
 
-        started_with, scratch = (record.environment, record.scratch) if record else (environment, ())
-        if explains:
-            code = explain.run_and_explain(argv, started_with, at_end, scratch)
+        child_environment, scratch = (
+            (recording.environment, recording.scratch_folders) if recording else (environment, ())
+        )
+        if should_explain_copies:
+            code = explain.run_and_explain(argv, child_environment, at_end, scratch)
         else:
-            code = run_as_child(argv, started_with, scratch)
+            code = run_as_child(argv, child_environment, scratch)
             at_end()
     if log:
-        _append_to_log(log, argv, rules or default_rules(), ended[0] if ended else None, code)
+        _append_to_log(log, argv, rules or default_rules_path(), recorded_runs[0] if recorded_runs else None, code)
     return code
 
 
@@ -53,14 +56,14 @@ def run_watched(
 def recording_if_possible(
     argv: Sequence[str], environment: Mapping[str, str], mpi_name: str | None
 ) -> Iterator[Recording | None]:
-    """A context manager like `prepare_recording`. If the profiling layer cannot be used, prints the reason and yields
+    """Does the same as `prepare_recording`, but if the profiling layer cannot be used, prints the reason and yields
     None."""
-    context = prepare_recording(argv, environment, mpi_name=mpi_name, progress=print_line)
+    context = prepare_recording(argv, environment, mpi_name=mpi_name, progress=print_message)
     try:
         record = context.__enter__()
     except (NearfieldError, OSError) as error:
         reason = error.message if isinstance(error, NearfieldError) else str(error)
-        print_line(f"how much of this run is MPI is not known: {reason}")
+        print_message(f"how much of this run is MPI is not known: {reason}")
         yield None
         return
     try:
@@ -69,7 +72,7 @@ def recording_if_possible(
         context.__exit__(None, None, None)
 
 
-def print_line(line: str) -> None:
+def print_message(line: str) -> None:
     """Prints a line for the user on standard error."""
     print(f"nearfield: {line}", file=sys.stderr)
 
@@ -77,16 +80,16 @@ def print_line(line: str) -> None:
 def _ceiling_or_reason(run: RecordedRun) -> str:
     """Returns the sentence on the maximum speed-up, or on why it is unknown."""
     return (
-        ceiling_sentence(run, under_rules=True)
+        ceiling_sentence(run, is_under_rules=True)
         or f"cannot tell how much of this run is MPI: {'; '.join(run.inconclusive_reasons())}"
     )
 
 
-def prices_if_any(rules: Path | None) -> MessagePrices | None:
+def find_prices_or_none(rules: Path | None) -> MessagePrices | None:
     """Returns the message times from the given rules file, or from the rules of the current folder; None if none can be
     read."""
     try:
-        return prices_for(rules if rules and rules.is_file() else None, None)
+        return find_prices(rules if rules and rules.is_file() else None, None)
     except NearfieldError:
         return None
 
@@ -108,4 +111,4 @@ def _append_to_log(log: str, argv: Sequence[str], rules: Path, run: RecordedRun 
         finally:
             os.close(file)
     except OSError as error:
-        print_line(f"no line was added to {log}: {error.strerror}")
+        print_message(f"no line was added to {log}: {error.strerror}")

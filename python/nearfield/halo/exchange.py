@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfield.base.errors import UsageError
-from nearfield.halo.field import type_number
+from nearfield.halo.field import nf_type_number
 from nearfield.halo.interface import ArrayDescription, ClosingContext, raise_on_error
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class Exchange(ClosingContext):
     def close(self) -> None:
         """Frees the exchange. Collective. Raises HaloError between start and finish."""
         raise_on_error(self._library, self._library.nf_exchange_free(byref(self.handle)))
-        self.forget()
+        self.drop_array_references()
 
-    def forget(self) -> None:
+    def drop_array_references(self) -> None:
         """Drops the references to the arrays after the library has freed the exchange, alone or with its grid."""
         self.handle.value = None
         self.arrays.clear()
@@ -76,7 +76,7 @@ def _describe_array(grid: Grid, array: np.ndarray[Any, Any]) -> ArrayDescription
         raise UsageError("components of a cell must be next to each other", "make the last axis contiguous")
     lows = [low for low, _ in grid.halo]
     first = array.ctypes.data + sum(s * low for s, low in zip(array.strides, lows, strict=False))
-    description = ArrayDescription(first=first, type=type_number(array.dtype), components=components)
+    description = ArrayDescription(first=first, type=nf_type_number(array.dtype), components=components)
     for d in range(dimensions):
         description.strides_bytes[d] = array.strides[d]
     return description

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nearfield.base.errors import UsageError
-from nearfield.halo.interface import GHOSTED, IN_PLACE, TYPES, raise_on_error
+from nearfield.halo.interface import FIELD_GHOSTED, FIELD_IN_PLACE, TYPE_NUMBER_BY_NAME, raise_on_error
 
 if TYPE_CHECKING:
     from nearfield.halo.grid import Grid
 
 
-def type_number(dtype: np.dtype[Any]) -> int:
+def nf_type_number(dtype: np.dtype[Any]) -> int:
     """Returns the nf_type number (nearfield/halo.h) of a NumPy type. Raises UsageError for an unsupported type."""
-    if dtype.str[1:] not in TYPES or dtype.byteorder == ">":
-        raise UsageError(f"fields cannot hold {dtype}", f"take one of {', '.join(np.dtype(t).name for t in TYPES)}")
-    return TYPES[dtype.str[1:]]
+    if dtype.str[1:] not in TYPE_NUMBER_BY_NAME or dtype.byteorder == ">":
+        raise UsageError(
+            f"fields cannot hold {dtype}", f"take one of {', '.join(np.dtype(t).name for t in TYPE_NUMBER_BY_NAME)}"
+        )
+    return TYPE_NUMBER_BY_NAME[dtype.str[1:]]
 
 
 class Field:
@@ -30,9 +32,9 @@ class Field:
         self._grid, self._library = grid, grid._library
         self.dtype = np.dtype(dtype)
         self.handle = c_void_p()
-        storage = GHOSTED if ghosted else IN_PLACE
+        storage = FIELD_GHOSTED if ghosted else FIELD_IN_PLACE
         code = self._library.nf_field_create(
-            grid.handle, type_number(self.dtype), components, storage, byref(self.handle)
+            grid.handle, nf_type_number(self.dtype), components, storage, byref(self.handle)
         )
         raise_on_error(self._library, code)
         self.in_place = bool(self._library.nf_field_in_place(self.handle))

@@ -15,7 +15,7 @@ from nearfield.base.errors import UsageError
 from nearfield.halo.exchange import Exchange
 from nearfield.halo.field import Field
 from nearfield.halo.interface import ClosingContext, GridInfo, GridOptions, raise_on_error
-from nearfield.halo.library import get_communicator, load_library
+from nearfield.halo.library import get_communicator, load_halo_library
 from nearfield.plan.per_side import parse_per_side
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Grid(ClosingContext):
         NEARFIELD_HALO_COSTS, otherwise built-in costs). `comm`: communicator; by default, all ranks."""
         comm = get_communicator(comm)
         self.handle = c_void_p()
-        self._library = load_library()
+        self._library = load_halo_library()
         self.extents = tuple(int(n) for n in extents)
         dimensions = len(self.extents)
         if not 1 <= dimensions <= 3:
@@ -90,7 +90,7 @@ class Grid(ClosingContext):
         """Frees the grid with its fields and exchanges. Collective."""
         raise_on_error(self._library, self._library.nf_grid_free(byref(self.handle)))
         for exchange in self._exchanges:
-            exchange.forget()
+            exchange.drop_array_references()
         self._lists.clear()
         self._arrays.clear()
         self._started = None
@@ -148,9 +148,9 @@ class Grid(ClosingContext):
     def plan(self) -> list[Plan]:
         """Returns all decompositions of the grid over its ranks that have the given `dims`, the fastest first, with
         predicted costs of an exchange."""
-        from nearfield.plan import parse_model, splits
+        from nearfield.plan import find_plans, parse_model
 
-        return splits(
+        return find_plans(
             self.extents,
             self.ranks,
             parse_model(self._read_text(self._library.nf_grid_costs), "the grid's").costs,
@@ -162,7 +162,7 @@ class Grid(ClosingContext):
         )
 
     def explain(self) -> str:
-        """Returns a text for people on the decisions: costs, decomposition, neighbours, memory and pages."""
+        """Returns human-readable text on the decisions: costs, decomposition, neighbours, memory and pages."""
         return self._read_text(self._library.nf_grid_explain)
 
     def _read_text(self, function: Any) -> str:

@@ -12,8 +12,10 @@ from nearfield.base.errors import NearfieldError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-IN_PLACE, GHOSTED = 0, 1
-TYPES = {name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"))}
+FIELD_IN_PLACE, FIELD_GHOSTED = 0, 1
+TYPE_NUMBER_BY_NAME = {
+    name: number for number, name in enumerate(("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"))
+}
 
 
 class HaloError(NearfieldError):
@@ -84,7 +86,7 @@ class ArrayDescription(ctypes.Structure):
     _fields_ = [("first", c_void_p), ("strides_bytes", c_int64 * 3), ("type", c_int), ("components", c_int)]
 
 
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+_FUNCTION_SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "nf_grid_options_init": (c_int, [POINTER(GridOptions), c_size_t]),
     "nf_grid_create_f": (c_int, [c_int, POINTER(GridOptions), POINTER(c_void_p)]),
     "nf_grid_free": (c_int, [POINTER(c_void_p)]),
@@ -116,7 +118,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 
 def declare_functions(library: ctypes.CDLL) -> ctypes.CDLL:
     """Declares argument and result types of all functions of the library for ctypes. Returns the library."""
-    for name, (result, arguments) in _FUNCTIONS.items():
+    for name, (result, arguments) in _FUNCTION_SIGNATURES.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library

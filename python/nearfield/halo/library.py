@@ -35,7 +35,7 @@ def get_communicator(comm: MPI.Comm | None) -> MPI.Comm:
 
 
 @lru_cache(maxsize=1)
-def load_library() -> ctypes.CDLL:
+def load_halo_library() -> ctypes.CDLL:
     """Returns the halo library for the MPI of this process. The first call is collective over all ranks. If any rank
     fails, raises MpiError on all ranks."""
     from mpi4py import MPI
@@ -63,7 +63,7 @@ def load_library() -> ctypes.CDLL:
 
 def protocols() -> dict[str, str]:
     """Returns name -> summary of all protocols. Requires mpi4py, whose MPI must be loaded for the library."""
-    library, found, number = load_library(), {}, 0
+    library, found, number = load_halo_library(), {}, 0
     while name := library.nf_protocol_name(number):
         found[name.decode()] = library.nf_protocol_summary(number).decode()
         number += 1
@@ -93,12 +93,14 @@ def _find_or_build_library(libmpi: Path) -> Path:
     querying all MPIs takes most of a second."""
     status = libmpi.stat()
     key = hashlib.sha256(f"{libmpi} {status.st_size} {status.st_mtime_ns}".encode()).hexdigest()[:20]
-    note = mpi.cache_root() / "halo" / f"{key}-{mpi.sources_hash(mpi.HALO)}"
+    note = mpi.cache_root() / "halo" / f"{key}-{mpi.hash_sources(mpi.HALO_TARGET)}"
     if note.is_file() and (known := Path(note.read_text(encoding="utf-8"))).is_file():
         return known
-    for inst in mpi.discover():
-        if inst.library and _is_same_library(inst.library, libmpi):
-            built = mpi.program(inst, mpi.HALO, progress=lambda text: print(f"nearfield: {text}", file=sys.stderr))
+    for inst in mpi.find_usable_mpis():
+        if inst.library and _are_same_library(inst.library, libmpi):
+            built = mpi.build_target(
+                inst, mpi.HALO_TARGET, progress=lambda text: print(f"nearfield: {text}", file=sys.stderr)
+            )
             note.parent.mkdir(parents=True, exist_ok=True)
             fresh = note.with_suffix(f".{os.getpid()}")
             fresh.write_text(str(built), encoding="utf-8")
@@ -106,11 +108,12 @@ def _find_or_build_library(libmpi: Path) -> Path:
             return built
     raise MpiError(
         f"the MPI of this process, {libmpi}, has no compiler wrapper that nearfield can find",
-        f"put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; what is found shows: {own_command.line('mpi')}",
+        f"put its mpicxx on PATH or its prefix into NEARFIELD_MPIS; what is found shows: "
+        f"{own_command.command_line('mpi')}",
     )
 
 
-def _is_same_library(one: Path, other: Path) -> bool:
+def _are_same_library(one: Path, other: Path) -> bool:
     """Returns whether both paths are the same library; a wheel contains a copy under each of its names."""
     if one.samefile(other):
         return True

@@ -1,6 +1,6 @@
-"""Checks the numbers of a described machine against each other. A check yields sentences, each of which begins with the
-key and ends with the nearest valid choice; or it yields smaller checks. The schema covers bounds of single numbers and
-required keys."""
+"""Checks the numbers of a described machine for consistency with each other. A check yields error messages, each of
+which begins with the key and ends with the nearest valid choice; or it yields further checks. The schema already checks
+the bounds of single numbers and the required keys."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 
 from nearfield._native import simulation
-from nearfield.base.validation_errors import field_at, missing_key
+from nearfield.base.validation_errors import field_at, missing_key_message
 from nearfield.machine.schema import (
-    HARDWARE,
+    HARDWARE_SECTIONS,
     Cache,
     DescribedMachine,
     Links,
@@ -27,41 +27,42 @@ from nearfield.machine.schema import (
 Checks = Iterator["str | Checks"]  # a missing attribute ends only the innermost check
 
 
-def find_contradictions(machine: DescribedMachine, *, partial: bool = False) -> list[str]:
+def find_contradictions(machine: DescribedMachine, *, is_partial: bool = False) -> list[str]:
     """Returns a sentence for every contradiction, in the order of the file.
 
-    With `partial`, the machine lacks attributes that the schema requires, because they are missing or wrong in the
-    file, which the caller reports separately. A check ends at a missing attribute; the other checks continue."""
-    found = list(_missing_sections(machine))
-    if not any(getattr(machine, name, True) for name in HARDWARE):
-        return found
-    partial = partial or bool(found)
-    for check in CHECKS:
-        _append_sentences(check(machine), found, partial)
-    return found
+    With `is_partial`, the machine may lack attributes that the schema requires, because their keys are missing or wrong
+    in the file; the caller reports those keys. A check that needs a missing attribute ends there; the other checks
+    continue."""
+    contradictions = list(_find_missing_sections(machine))
+    if not any(getattr(machine, name, True) for name in HARDWARE_SECTIONS):
+        return contradictions
+    is_partial = is_partial or bool(contradictions)
+    for check in MACHINE_CHECKS:
+        _append_sentences(check(machine), contradictions, is_partial)
+    return contradictions
 
 
-def _append_sentences(check: Checks, found: list[str], partial: bool) -> None:
-    """Appends the sentences of a check and of its smaller checks to `found`. With `partial`, a missing attribute ends
-    the check without an error."""
-    with suppress(*MISSING_ATTRIBUTE_ERRORS) if partial else nullcontext():
+def _append_sentences(check: Checks, sentences: list[str], is_partial: bool) -> None:
+    """Appends the sentences of a check, and of the checks that it yields, to `sentences`. With `is_partial`, a missing
+    attribute ends the check without an error."""
+    with suppress(*MISSING_ATTRIBUTE_ERRORS) if is_partial else nullcontext():
         for one in check:
             if isinstance(one, str):
-                found.append(one)  # one at a time, so that sentences before a missing attribute remain
+                sentences.append(one)  # one at a time, so that sentences before a missing attribute remain
             else:
-                _append_sentences(one, found, partial)
+                _append_sentences(one, sentences, is_partial)
 
 
 # Exceptions by which a check fails at a missing attribute.
 MISSING_ATTRIBUTE_ERRORS = (AttributeError, AssertionError, IndexError, ValueError)
 
 
-def _missing_sections(machine: DescribedMachine) -> Iterator[str]:
-    """Yields a sentence for each section that is missing although another section requires it."""
+def _find_missing_sections(machine: DescribedMachine) -> Iterator[str]:
+    """Yields an error message for each section that is missing although another section requires it."""
     others = ("coherence", "transfers", "links", "pages", "prefetcher", "nic", "network", "messaging")
-    given = [name for name in (*HARDWARE, *others) if getattr(machine, name, True)]
-    if given:
-        yield from (_missing_key_sentence(name) for name in HARDWARE if name not in given)
+    present_sections = [name for name in (*HARDWARE_SECTIONS, *others) if getattr(machine, name, True)]
+    if present_sections:
+        yield from (_missing_key_sentence(name) for name in HARDWARE_SECTIONS if name not in present_sections)
     elif getattr(machine, "communication", True) is None:
         yield "there is nothing in it: give [communication], or cores, [core], [[cache]] and [memory], or both"
 
@@ -70,27 +71,27 @@ def _missing_key_sentence(key: str) -> str:
     """Returns the sentence for a missing key, including in which machines the schema requires the key."""
     location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
     info = field_at(DescribedMachine, location)
-    return missing_key(DescribedMachine, location, requirement_of(info) if info else "")
+    return missing_key_message(DescribedMachine, location, requirement_of(info) if info else "")
 
 
 def _check_caches(machine: DescribedMachine) -> Checks:
     for place, cache in enumerate(machine.cache):
-        for check in (_check_line_size, _check_size_divides, _check_sub_blocks, _check_replacement):
+        for check in (_check_line_size, _check_divisible_size, _check_sub_blocks, _check_replacement):
             yield check(f"cache[{place}]", cache)
 
 
 def _check_line_size(key: str, cache: Cache) -> Checks:
     line = cache.line_bytes.value
     if line & (line - 1):
-        yield f"{key}.line_bytes = {line}: not a power of two; {_nearest_choice(line, _powers_of_two(line))}"
+        yield f"{key}.line_bytes = {line}: not a power of two; {_format_nearest(line, _near_powers_of_two(line))}"
 
 
-def _check_size_divides(key: str, cache: Cache) -> Checks:
+def _check_divisible_size(key: str, cache: Cache) -> Checks:
     size, ways, line = cache.size_bytes.value, cache.ways.value, cache.line_bytes.value
     if size % (ways * line):
         step = ways * line
         near = {max(1, size // step) * step, (size // step + 1) * step}
-        yield f"{key}.size_bytes = {size}: not divisible by {ways} ways x {line} bytes; {_nearest_choice(size, near)}"
+        yield f"{key}.size_bytes = {size}: not divisible by {ways} ways x {line} bytes; {_format_nearest(size, near)}"
 
 
 def _check_sub_blocks(key: str, cache: Cache) -> Checks:
@@ -101,14 +102,14 @@ def _check_sub_blocks(key: str, cache: Cache) -> Checks:
         yield f"{key}.inclusion = 'inclusive': a cache with sub_blocks cannot be; valid: exclusive, neither"
     line = cache.line_bytes.value
     if line % parts:
-        choice = _nearest_choice(parts, _divisors(line))
+        choice = _format_nearest(parts, _divisors(line))
         yield f"{key}.sub_blocks = {parts}: does not divide a line of {line} bytes; {choice}"
 
 
 def _check_replacement(key: str, cache: Cache) -> Checks:
     ways = cache.ways.value
     if cache.replacement.value == "tree-plru" and ways & (ways - 1):
-        choice = _nearest_choice(ways, _powers_of_two(ways))
+        choice = _format_nearest(ways, _near_powers_of_two(ways))
         yield f"{key}.ways = {ways}: tree-plru needs a power of two; {choice}, or lru"
 
 
@@ -141,20 +142,20 @@ def _check_line_multiple(key: str, outer: Cache, inner_key: str, inner: Cache) -
 
 
 def _check_latency_order(key: str, outer: Cache, inner: Cache) -> Checks:
-    least = inner.latency_cycles.value
-    if outer.latency_cycles.value < least:
-        yield f"{key}.latency_cycles = {outer.latency_cycles.value:g}: nearer caches take {least:g}; at least that"
+    min_cycles = inner.latency_cycles.value
+    if outer.latency_cycles.value < min_cycles:
+        yield f"{key}.latency_cycles = {outer.latency_cycles.value:g}: nearer caches take {min_cycles:g}; at least that"
 
 
-def _check_capacity_for_inclusion(key: str, outer: Cache, place: int, inner: Cache) -> Checks:
+def _check_capacity_for_inclusion(key: str, outer: Cache, index: int, inner: Cache) -> Checks:
     """Yields an error if an inclusive cache is smaller than the nearer caches whose lines it must include."""
     children = outer.shared_by.value // inner.shared_by.value
-    held = children * inner.size_bytes.value
+    included_bytes = children * inner.size_bytes.value
     victim = inner.inclusion is not None and inner.inclusion.value == "exclusive"
-    if not victim and outer.size_bytes.value < held:
+    if not victim and outer.size_bytes.value < included_bytes:
         yield (
             f"{key}.size_bytes = {outer.size_bytes.value}: inclusive, but smaller than the {children} of "
-            f"cache[{place}] that it includes; nearest: {held}"
+            f"cache[{index}] that it includes; nearest: {included_bytes}"
         )
 
 
@@ -171,16 +172,16 @@ def _shared_by_values(machine: DescribedMachine) -> Iterator[tuple[str, int]]:
 
 def _check_sharing(machine: DescribedMachine) -> Checks:
     assert machine.cores
-    cores, before = machine.cores.value, 1
+    cores, nearer_share = machine.cores.value, 1
     for key, share in _shared_by_values(machine):
-        valid = [n for n in _divisors(cores) if n % before == 0]
+        valid = [n for n in _divisors(cores) if n % nearer_share == 0]
         if cores % share:
-            yield f"{key} = {share}: does not divide {cores} cores; {_nearest_choice(share, valid)}"
-        elif share % before and key != "memory.shared_by":
-            choice = _nearest_choice(share, valid)
-            yield f"{key} = {share}: not a multiple of the {before} cores of a nearer cache; {choice}"
+            yield f"{key} = {share}: does not divide {cores} cores; {_format_nearest(share, valid)}"
+        elif share % nearer_share and key != "memory.shared_by":
+            choice = _format_nearest(share, valid)
+            yield f"{key} = {share}: not a multiple of the {nearer_share} cores of a nearer cache; {choice}"
         elif key != "memory.shared_by":
-            before = share
+            nearer_share = share
 
 
 def _check_transfers(machine: DescribedMachine) -> Checks:
@@ -234,10 +235,10 @@ def _check_tiers(machine: DescribedMachine) -> Checks:
 
 def _check_banks(memory: Memory) -> Checks:
     names = ("banks", "bank_interleave_bytes", "bank_busy_ns")
-    given = [getattr(memory, name, True) for name in names]
-    if any(given):
+    values = [getattr(memory, name, True) for name in names]
+    if any(values):
         yield from (
-            _missing_key_sentence(f"memory.{name}") for name, value in zip(names, given, strict=True) if value is None
+            _missing_key_sentence(f"memory.{name}") for name, value in zip(names, values, strict=True) if value is None
         )
 
 
@@ -259,8 +260,8 @@ def _check_hubs(machine: DescribedMachine, links: Links) -> Checks:
     share = machine.memory.shared_by.value
     hubs = machine.cores.value // share
     if hubs > MAX_HUBS:
-        least = -(-machine.cores.value // MAX_HUBS)
-        yield f"memory.shared_by = {share}: {hubs} hubs, {MAX_HUBS} at most; nearest: {least}"
+        min_share = -(-machine.cores.value // MAX_HUBS)
+        yield f"memory.shared_by = {share}: {hubs} hubs, {MAX_HUBS} at most; nearest: {min_share}"
     yield _check_topology("links", links, "hubs_per_router", hubs)
 
 
@@ -271,16 +272,16 @@ def _check_pages(machine: DescribedMachine) -> Checks:
         yield _check_tlb(place, tlb)
     size = machine.pages.page_bytes.value
     if size & (size - 1):
-        yield f"pages.page_bytes = {size}: not a power of two; {_nearest_choice(size, _powers_of_two(size))}"
+        yield f"pages.page_bytes = {size}: not a power of two; {_format_nearest(size, _near_powers_of_two(size))}"
     line = max(cache.line_bytes.value for cache in machine.cache)
     if size < line:
         yield f"pages.page_bytes = {size}: smaller than a cache line; nearest: {line}"
 
 
-def _check_tlb(place: int, tlb: Tlb) -> Checks:
+def _check_tlb(index: int, tlb: Tlb) -> Checks:
     if tlb.entries.value % tlb.ways.value:
-        near = _nearest_choice(tlb.ways.value, _divisors(tlb.entries.value))
-        yield f"pages.tlb[{place}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
+        near = _format_nearest(tlb.ways.value, _divisors(tlb.entries.value))
+        yield f"pages.tlb[{index}].ways = {tlb.ways.value}: does not divide {tlb.entries.value} entries; {near}"
 
 
 MAX_STREAMS = 63  # the simulator's StreamPrefetcher stores two directions per stream in a set of at most 126
@@ -312,9 +313,9 @@ def _check_network_shape(machine: DescribedMachine) -> Checks:
 
 def _check_policy(nic: Nic, caches: list[Cache]) -> Checks:
     policy = nic.policy.value if nic.policy else "memory"
-    fits = [known.name for known in simulation.policies() if known.levels <= len(caches)]
-    if policy not in fits:
-        yield f"nic.policy = '{policy}': there are only {len(caches)} caches; valid: {', '.join(fits)}"
+    valid_names = [known_policy.name for known_policy in simulation.policies() if known_policy.levels <= len(caches)]
+    if policy not in valid_names:
+        yield f"nic.policy = '{policy}': there are only {len(caches)} caches; valid: {', '.join(valid_names)}"
     if nic.policy_ways and nic.policy is None:
         yield _missing_key_sentence("nic.policy")
     maximum = max(cache.ways.value for cache in caches)
@@ -323,35 +324,35 @@ def _check_policy(nic: Nic, caches: list[Cache]) -> Checks:
 
 
 # Topology -> minimum and maximum length of `shape`; other topologies have no shape.
-SHAPE_LENGTHS = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}
+SHAPE_LENGTH_RANGE_BY_TOPOLOGY = {"torus": (1, 8), "fat-tree": (1, 8), "dragonfly": (3, 3)}
 
 
-def _check_topology(key: str, table: Network | Links, count_key: str, nodes: int) -> Checks:
+def _check_topology(key: str, table: Network | Links, count_key: str, num_nodes: int) -> Checks:
     """Yields the errors of topology and shape in [network] or [links]. `count_key` is the key with the number of nodes
-    or hubs per router, and `nodes` the total number of nodes or hubs."""
+    or hubs per router, and `num_nodes` the total number of nodes or hubs."""
     name, shape = table.topology.value, table.shape.value if table.shape else []
-    per_router = given.value if (given := getattr(table, count_key)) else 1
+    per_router = count_fact.value if (count_fact := getattr(table, count_key)) else 1
     count = "network.max_nodes" if key == "network" else "hubs"
-    low, high = SHAPE_LENGTHS.get(name, (0, 0))
+    low, high = SHAPE_LENGTH_RANGE_BY_TOPOLOGY.get(name, (0, 0))
     if not low <= len(shape) <= high:
-        words = "has no shape; leave it out" if high == 0 else f"needs {low if low == high else '1 to 8'} numbers"
-        yield f"{key}.shape = {shape}: the topology '{name}' {words}"
+        problem = "has no shape; leave it out" if high == 0 else f"needs {low if low == high else '1 to 8'} numbers"
+        yield f"{key}.shape = {shape}: the topology '{name}' {problem}"
         return
     if name == "dragonfly" and per_router not in (1, shape[1]):
         yield f"{key}.{count_key} = {per_router}: the shape says {shape[1]}; leave it out"
     if shape:
-        room = math.prod(shape) * (1 if name == "dragonfly" else per_router)
-        if nodes > room:
-            yield f"{count} = {nodes}: a {name} of shape {shape} has {room} nodes; nearest: {room}"
+        max_nodes = math.prod(shape) * (1 if name == "dragonfly" else per_router)
+        if num_nodes > max_nodes:
+            yield f"{count} = {num_nodes}: a {name} of shape {shape} has {max_nodes} nodes; nearest: {max_nodes}"
     if name == "hypercube":
-        routers = -(-nodes // per_router)
-        if nodes % per_router or routers & (routers - 1):
-            valid = [count * per_router for count in _powers_of_two(routers)]
-            yield f"{count} = {nodes}: not a hypercube of {per_router} a router; {_nearest_choice(nodes, valid)}"
+        routers = -(-num_nodes // per_router)
+        if num_nodes % per_router or routers & (routers - 1):
+            near = _format_nearest(num_nodes, [power * per_router for power in _near_powers_of_two(routers)])
+            yield f"{count} = {num_nodes}: not a hypercube of {per_router} a router; {near}"
 
 
 # Protocol -> keys that the simulation of the protocol requires.
-KEYS_OF_PROTOCOLS: dict[str, dict[str, tuple[str, ...]]] = {
+REQUIRED_KEYS_BY_PROTOCOL: dict[str, dict[str, tuple[str, ...]]] = {
     "network": {
         "eager-rendezvous": ("eager_bytes", "register_ns"),
         "buffered": ("eager_bytes",),
@@ -370,16 +371,16 @@ def _check_messaging(machine: DescribedMachine) -> Checks:
         yield _check_protocol(machine, machine.messaging, "node")
 
 
-def _check_protocol(machine: DescribedMachine, messaging: Messaging, where: str) -> Checks:
-    protocol = getattr(messaging, where)
-    if protocol is None and (machine.network if where == "network" else machine.cores and machine.cores.value > 1):
-        yield _missing_key_sentence(f"messaging.{where}")
-    for name in KEYS_OF_PROTOCOLS[where].get(protocol.value, ()) if protocol else ():
+def _check_protocol(machine: DescribedMachine, messaging: Messaging, scope: str) -> Checks:
+    protocol = getattr(messaging, scope)
+    if protocol is None and (machine.network if scope == "network" else machine.cores and machine.cores.value > 1):
+        yield _missing_key_sentence(f"messaging.{scope}")
+    for name in REQUIRED_KEYS_BY_PROTOCOL[scope].get(protocol.value, ()) if protocol else ():
         if getattr(messaging, name, True) is None:
             yield _missing_key_sentence(f"messaging.{name}")
 
 
-CHECKS = (
+MACHINE_CHECKS = (
     _check_caches,
     _check_levels,
     _check_sharing,
@@ -396,11 +397,11 @@ CHECKS = (
 # ---- nearest valid choices, for the ends of sentences
 
 
-def _nearest_choice(value: int, valid: Iterable[int]) -> str:
+def _format_nearest(value: int, valid: Iterable[int]) -> str:
     return f"nearest: {min(valid, key=lambda choice: (abs(choice - value), choice))}"
 
 
-def _powers_of_two(value: int) -> list[int]:
+def _near_powers_of_two(value: int) -> list[int]:
     below = 1 << max(0, value.bit_length() - 1)
     return [below, 2 * below]
 

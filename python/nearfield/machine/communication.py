@@ -26,26 +26,26 @@ class Bandwidth(ValueFact):
 
 
 class StridedRate(SourcedFact):
-    """The rate of messages that consist of doubles at a stride; in `bank`, of messages whose stride is a multiple of
-    this one."""
+    """The rate of messages that consist of single doubles at a stride. In the list `bank`, it applies to all strides
+    that are multiples of this one."""
 
     doubles: int = Field(ge=1, le=1 << 24, description="the stride")
     mb_per_s: MbPerS = Field(description="payload per time")
 
     @property
-    def plain(self) -> Any:
+    def plain_value(self) -> Any:
         return self.mb_per_s
 
 
 class Load(SourcedFact):
-    """The factor by which the bytes of a message beyond a size take longer when all ranks communicate at the same
-    time."""
+    """The slowdown of large messages when all ranks communicate at the same time: the factor on the time per byte of
+    messages beyond a size."""
 
     factor: float = Field(ge=1, le=1e3, description="how many times as long")
     beyond_bytes: int = Field(ge=0, le=1 << 34, description="of messages longer than this")
 
     @property
-    def plain(self) -> Any:
+    def plain_value(self) -> Any:
         return self.factor
 
 
@@ -62,7 +62,7 @@ class Mode(Table):
     load: Load | None = Field(default=None, description="what others' messages do")
 
     @model_validator(mode="after")
-    def _latency_or_reason(self) -> Mode:
+    def _require_latency_or_reason(self) -> Mode:
         if (self.latency_us is None) == (not self.latency_reason):
             raise ValueError("there must be latency_us, or latency_reason that says why not")
         return self

@@ -1,4 +1,4 @@
-"""Converts a described machine into the simulator's struct (src/machine/machine.hpp), member by member."""
+"""Converts a described machine, member by member, into the simulator's struct Machine (src/machine/machine.hpp)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from nearfield.base.errors import UsageError
 from nearfield.machine.quantity import ValueFact
 from nearfield.machine.schema import DescribedMachine
 
-LARGEST_SLOWDOWN = 1000.0  # maximum factor by which a simulation may slow memory down
+MAX_MEMORY_SLOWDOWN = 1000.0  # maximum factor by which a simulation may slow memory down
 # Member of a table -> its enumeration.
-_ENUMS = {
+_ENUM_BY_MEMBER = {
     "inclusion": structs.Inclusion,
     "write": structs.WritePolicy,
     "coherence": structs.Coherence,
@@ -27,7 +27,7 @@ _ENUMS = {
     "collectives": structs.CollectiveAlgorithms,
 }
 # Table of the machine file -> struct of the same name.
-_STRUCTS = {
+_STRUCT_BY_TABLE = {
     "core": structs.Core,
     "socket": structs.Socket,
     "links": structs.Links,
@@ -45,24 +45,24 @@ def to_native(machine: DescribedMachine) -> structs.Machine:
     if not (machine.cores and machine.core and machine.memory):
         raise UsageError(
             f"{machine.name} cannot be simulated: its file has no cores, [core], [[cache]] and [memory]",
-            f"Add them; what they hold shows: {own_command.line('machine', 'show', 'power5-redstorm')}",
+            f"Add them; what they hold shows: {own_command.command_line('machine', 'show', 'power5-redstorm')}",
         )
-    made = structs.Machine()
-    made.name = machine.name
-    made.cores = machine.cores.value
+    native_machine = structs.Machine()
+    native_machine.name = machine.name
+    native_machine.cores = machine.cores.value
     if machine.coherence:
-        made.coherence = structs.Coherence[machine.coherence.value]
-    made.caches = [_fill_struct(structs.Cache(), cache) for cache in machine.cache]
-    made.dram = _fill_struct(structs.Dram(), machine.memory)
-    made.dram.tiers = [_fill_struct(structs.MemoryTier(), tier) for tier in machine.memory.tier]
-    for name, struct in _STRUCTS.items():
+        native_machine.coherence = structs.Coherence[machine.coherence.value]
+    native_machine.caches = [_fill_struct(structs.Cache(), cache) for cache in machine.cache]
+    native_machine.dram = _fill_struct(structs.Dram(), machine.memory)
+    native_machine.dram.tiers = [_fill_struct(structs.MemoryTier(), tier) for tier in machine.memory.tier]
+    for name, struct in _STRUCT_BY_TABLE.items():
         if table := getattr(machine, name):
-            setattr(made, name, _fill_struct(struct(), table))
+            setattr(native_machine, name, _fill_struct(struct(), table))
     if machine.pages:
-        made.pages.tlbs = [_fill_struct(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
+        native_machine.pages.tlbs = [_fill_struct(structs.Tlb(), tlb) for tlb in machine.pages.tlb]
     if machine.network:
-        made.max_nodes = machine.network.max_nodes.value
-    return made
+        native_machine.max_nodes = machine.network.max_nodes.value
+    return native_machine
 
 
 def _fill_struct(struct: Any, table: BaseModel) -> Any:
@@ -70,5 +70,5 @@ def _fill_struct(struct: Any, table: BaseModel) -> Any:
     for name in type(table).model_fields:
         fact = getattr(table, name)
         if isinstance(fact, ValueFact) and name != "max_nodes":  # max_nodes belongs to the machine, not to the network
-            setattr(struct, name, _ENUMS[name][fact.value] if name in _ENUMS else fact.value)
+            setattr(struct, name, _ENUM_BY_MEMBER[name][fact.value] if name in _ENUM_BY_MEMBER else fact.value)
     return struct

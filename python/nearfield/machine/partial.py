@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from nearfield.base.validation_errors import Location, ValidationErrors, key_path, unwrap_annotation
+from nearfield.base.validation_errors import KeyLocation, ValidationErrors, format_key_path, unwrap_annotation
 from nearfield.machine.checks import find_contradictions
 from nearfield.machine.quantity import SourcedFact, ValueFact
 from nearfield.machine.schema import DescribedMachine
@@ -20,63 +20,71 @@ def check_valid_parts(values: dict[str, Any], error: ValidationError) -> list[st
     if any(isinstance(cause, ValidationErrors) for cause in causes):
         return []
     part = _PartialMachine({one["loc"] for one in error.errors() if one["type"] != "value_error"})
-    machine = part.build_table(DescribedMachine, values, ())
-    return [*part.missing_sources, *find_contradictions(machine, partial=True)]
+    machine = part.build_model(DescribedMachine, values, ())
+    return [*part.missing_sources, *find_contradictions(machine, is_partial=True)]
 
 
 class _PartialMachine:
-    """Builds pydantic models from the valid values of a file. A wrong or missing value is no attribute of its model, so
-    that a check cannot mistake the value for a part that the machine lacks."""
+    """Builds pydantic models from the valid values of a file. If a value is wrong or missing, its model has no such
+    attribute (not None, which would mean that the machine lacks that part)."""
 
-    def __init__(self, wrong: set[Location]) -> None:
+    def __init__(self, wrong_locations: set[KeyLocation]) -> None:
         self.missing_sources: list[str] = []
-        self._wrong = wrong
-        self._around = {location[:end] for location in wrong for end in range(len(location))}
+        self._wrong_locations = wrong_locations
+        self._locations_around_wrong = {location[:end] for location in wrong_locations for end in range(len(location))}
 
-    def build_table(self, model: Any, values: Any, at: Location) -> Any:
+    def build_model(self, model: Any, values: Any, location: KeyLocation) -> Any:
         values = values if isinstance(values, dict) else {}
-        made = model.model_construct(
-            **{name: self._build_value(model, name, values[name], at) for name in model.model_fields if name in values}
+        result = model.model_construct(
+            **{
+                name: self._build_field(model, name, values[name], location)
+                for name in model.model_fields
+                if name in values
+            }
         )
-        for name in [name for name in made.__dict__ if self._is_wrong(made.__dict__[name], (*at, name))]:
-            del made.__dict__[name]
-        # Pydantic then has not run the validator that requires a source.
-        if isinstance(made, SourcedFact) and at in self._around:
-            self._check_source(made, at)
-        return made
+        for name in [
+            name for name in result.__dict__ if self._is_wrong_or_missing(result.__dict__[name], (*location, name))
+        ]:
+            del result.__dict__[name]
+        # Pydantic has not run the validator that requires a source, since it stopped at the error.
+        if isinstance(result, SourcedFact) and location in self._locations_around_wrong:
+            self._check_origin(result, location)
+        return result
 
-    def _build_value(self, model: type[BaseModel], name: str, value: Any, at: Location) -> Any:
-        kind, _ = unwrap_annotation(model.model_fields[name].annotation)
-        if get_origin(kind) is list and _is_table(inner := unwrap_annotation(get_args(kind)[0])[0]):
+    def _build_field(self, model: type[BaseModel], name: str, value: Any, location: KeyLocation) -> Any:
+        field_type, _ = unwrap_annotation(model.model_fields[name].annotation)
+        if get_origin(field_type) is list and _is_table(inner := unwrap_annotation(get_args(field_type)[0])[0]):
             items = enumerate(value) if isinstance(value, list) else ()
-            return [self.build_table(inner, item, (*at, name, place)) for place, item in items]
-        if not _is_table(kind):
+            return [self.build_model(inner, item, (*location, name, place)) for place, item in items]
+        if not _is_table(field_type):
             return value
-        return _fact_without_source(kind, value) or self.build_table(kind, value, (*at, name))
+        return _fact_without_source(field_type, value) or self.build_model(field_type, value, (*location, name))
 
-    def _is_wrong(self, made: Any, at: Location) -> bool:
+    def _is_wrong_or_missing(self, value: Any, location: KeyLocation) -> bool:
         """Returns whether the value at this location must not become an attribute: the value is wrong or missing in the
         file, or is a list with an error. A bare number in place of a table with a source counts as valid."""
-        if isinstance(made, ValueFact) and hasattr(made, "value"):
+        if isinstance(value, ValueFact) and hasattr(value, "value"):
             return False
-        plain = not isinstance(made, BaseModel) and not (isinstance(made, list) and made and _is_table(type(made[0])))
-        return at in self._wrong or (plain and at in self._around)
+        is_plain = not isinstance(value, BaseModel) and not (
+            isinstance(value, list) and value and _is_table(type(value[0]))
+        )
+        return location in self._wrong_locations or (is_plain and location in self._locations_around_wrong)
 
-    def _check_source(self, made: SourcedFact, at: Location) -> None:
-        known = all(hasattr(made, name) for name in ("kind", "source", "reason", "claims"))
-        if at not in self._wrong and known and (problem := made.origin_problem()):
-            self.missing_sources.append(f"{key_path(at)}: {problem}")
+    def _check_origin(self, fact: SourcedFact, location: KeyLocation) -> None:
+        has_origin_keys = all(hasattr(fact, name) for name in ("kind", "source", "reason", "claims"))
+        if location not in self._wrong_locations and has_origin_keys and (problem := fact.describe_origin_problem()):
+            self.missing_sources.append(f"{format_key_path(location)}: {problem}")
 
 
-def _fact_without_source(kind: type[BaseModel], value: Any) -> ValueFact | None:
+def _fact_without_source(fact_type: type[BaseModel], value: Any) -> ValueFact | None:
     """Returns the fact for a bare value, such as 64 in place of { value = 64, source = "..." }; None if the field takes
     no such value."""
-    if not issubclass(kind, ValueFact) or isinstance(value, dict):
+    if not issubclass(fact_type, ValueFact) or isinstance(value, dict):
         return None
     with suppress(ValidationError):
-        return kind(value=value, source="a bare value")
+        return fact_type(value=value, source="a bare value")
     return None
 
 
-def _is_table(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _is_table(type_or_object: Any) -> bool:
+    return isinstance(type_or_object, type) and issubclass(type_or_object, BaseModel)

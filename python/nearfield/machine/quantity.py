@@ -16,14 +16,14 @@ from pydantic import BaseModel, Field, model_validator
 from nearfield._native import simulation
 from nearfield.base.toml import Table
 
-Kind = Literal["stated", "derived", "read-off", "chosen", "fitted"]
+OriginKind = Literal["stated", "derived", "read-off", "chosen", "fitted"]
 Claim = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9]*\.\d+$")]
 
 
 class SourcedFact(Table):
     """A value of a machine file together with its origin: a source, a reason, or a fit."""
 
-    kind: Kind = Field(
+    kind: OriginKind = Field(
         default="stated",
         description="stated, derived (the source says how), read-off (from a figure), fitted (measured there), "
         "or chosen: a free parameter",
@@ -49,20 +49,20 @@ class SourcedFact(Table):
         self.__dict__.update(new.__dict__)
 
     @model_validator(mode="after")
-    def _is_from_somewhere(self) -> SourcedFact:
-        if problem := self.origin_problem():
+    def _require_valid_origin(self) -> SourcedFact:
+        if problem := self.describe_origin_problem():
             raise ValueError(problem)
         return self
 
-    def origin_problem(self) -> str:
+    def describe_origin_problem(self) -> str:
         """Returns the error in the fact's origin (source, reason, interval or fit); empty if the origin is valid."""
         if self.kind == "fitted":
-            return self._fitted_origin_problem()
+            return self._describe_fitted_origin_problem()
         if self.interval is not None and self.kind != "chosen":
             return f'interval is of kind = "fitted" or "chosen", and this is {self.kind}'
         if self.probe or self.fitted_to:
             return f'probe and fitted_to are of kind = "fitted", and this is {self.kind}'
-        if problem := self._interval_problem():
+        if problem := self._describe_interval_problem():
             return problem
         if self.kind == "chosen" and not self.reason:
             return "a chosen value must have a reason"
@@ -72,14 +72,14 @@ class SourcedFact(Table):
             return f'reason and claims are of kind = "chosen", and this is {self.kind}'
         return ""
 
-    def _fitted_origin_problem(self) -> str:
+    def _describe_fitted_origin_problem(self) -> str:
         if self.interval is None or not self.probe or not self.fitted_to:
             return "a fitted value must have an interval, a probe, and what it was fitted to"
         if self.source or self.reason or self.claims is not None:
             return "a fitted value has a probe and what it was fitted to, and no source, reason or claims"
-        return self._interval_problem()
+        return self._describe_interval_problem()
 
-    def _interval_problem(self) -> str:
+    def _describe_interval_problem(self) -> str:
         if self.interval is None:
             return ""
         low, high = self.interval
@@ -99,7 +99,7 @@ class SourcedFact(Table):
 
     @property
     @abstractmethod
-    def plain(self) -> Any:
+    def plain_value(self) -> Any:
         """Returns the value without its origin."""
 
 
@@ -110,14 +110,14 @@ class ValueFact(SourcedFact):
         value: Any
 
     @property
-    def plain(self) -> Any:
+    def plain_value(self) -> Any:
         return self.value
 
 
 # These bounds leave room for future machines. A value beyond them is a typing error or damage.
 
 
-def _number_field(minimum: float, maximum: float) -> Any:
+def _bounded_number_field(minimum: float, maximum: float) -> Any:
     return Field(ge=minimum, le=maximum, allow_inf_nan=False)
 
 
@@ -133,7 +133,7 @@ class Size(ValueFact):
     value: int = Field(ge=1, le=1 << 34)
 
 
-class Limit(ValueFact):
+class ByteLimit(ValueFact):
     """A limit in bytes; 0 excludes every size."""
 
     value: int = Field(ge=0, le=1 << 34)
@@ -142,34 +142,34 @@ class Limit(ValueFact):
 class Ghz(ValueFact):
     """A frequency in GHz."""
 
-    value: float = _number_field(1e-3, 100)
+    value: float = _bounded_number_field(1e-3, 100)
 
 
 class Cycles(ValueFact):
     """A time in core cycles."""
 
-    value: float = _number_field(1e-3, 1e5)
+    value: float = _bounded_number_field(1e-3, 1e5)
 
 
 class Ns(ValueFact):
     """A time in ns; may be 0."""
 
-    value: float = _number_field(0, 1e7)
+    value: float = _bounded_number_field(0, 1e7)
 
 
 class Rate(ValueFact):
     """A rate in GB/s (10^9 bytes) or in bytes per cycle."""
 
-    value: float = _number_field(1e-4, 5e4)
+    value: float = _bounded_number_field(1e-4, 5e4)
 
 
-class Share(ValueFact):
+class Fraction(ValueFact):
     """A part of a whole, from 0 to 1."""
 
-    value: float = _number_field(0, 1)
+    value: float = _bounded_number_field(0, 1)
 
 
-class Level(ValueFact):
+class CacheIndex(ValueFact):
     """The index of a cache, counted from 0 as in cache[0]."""
 
     value: int = Field(ge=0, le=15)
@@ -188,13 +188,13 @@ class Inclusion(ValueFact):
     value: Literal["inclusive", "exclusive", "neither"]
 
 
-class Write(ValueFact):
+class WritePolicy(ValueFact):
     """The write policy of a cache: write-back or write-through."""
 
     value: Literal["back", "through"]
 
 
-class Replacement(ValueFact):
+class ReplacementPolicy(ValueFact):
     """The replacement policy of a cache: which line of a set is evicted."""
 
     value: Literal[tuple(simulation.words("replacement"))]  # type: ignore[valid-type]
@@ -225,13 +225,14 @@ class StreamStart(ValueFact):
 
 
 class PacketHeader(ValueFact):
-    """Whether the line that announces a packet inside a node has its header, or begins a list of packets."""
+    """Where the header of a packet inside a node is: in the cache line that announces the packet (inline), or in a list
+    of packets that begins in that line (separate)."""
 
     value: Literal["inline", "separate"]
 
 
 class CollectiveAlgorithms(ValueFact):
-    """Whose algorithms collectives follow."""
+    """The MPI library whose algorithms the collectives follow."""
 
     value: Literal["mpich", "openmpi"]
 
@@ -248,14 +249,14 @@ class DmaRead(ValueFact):
     value: Literal["keep", "clean", "invalidate"]
 
 
-class Policy(ValueFact):
+class PlacementPolicy(ValueFact):
     """The policy that determines in which cache, or in memory, a NIC places incoming bytes."""
 
     value: Literal[tuple(simulation.words("policy"))]  # type: ignore[valid-type]
 
 
 class Topology(ValueFact):
-    """The links between routers."""
+    """The topology of the links between routers."""
 
     value: Literal[tuple(simulation.words("topology"))]  # type: ignore[valid-type]
 
@@ -274,7 +275,7 @@ class NodeProtocol(ValueFact):
 
 def is_byte_size(fact: SourcedFact) -> bool:
     """Returns whether the fact's value is a number of bytes."""
-    return isinstance(fact, (Size, Limit))
+    return isinstance(fact, (Size, ByteLimit))
 
 
 def facts(table: BaseModel, prefix: str = "") -> Iterator[tuple[str, SourcedFact]]:

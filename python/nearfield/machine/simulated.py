@@ -1,6 +1,6 @@
 """Runs lmbench's pointer chase and STREAM's copy on the simulated machine, and compares the results with the latencies
-and the bandwidth in the machine's file. A difference means that the simulator does not represent that machine.
-`nearfield machine check` prints the comparison."""
+and the bandwidth in the machine's file. If they differ, the simulator does not represent that machine. `nearfield
+machine check` prints the comparison."""
 
 from __future__ import annotations
 
@@ -12,72 +12,78 @@ from nearfield._native import memory
 from nearfield.machine.native import to_native
 from nearfield.machine.schema import DescribedMachine, Memory, MemoryTier
 
-TOLERANCE = 0.03
+MAX_RELATIVE_DIFFERENCE = 0.03
 # Requests come in bursts, so a memory bus is only saturated if the cores can request 1.2 times its bandwidth.
-MIN_REQUEST_RATIO = 1.2
+MIN_REQUESTED_TO_DESCRIBED_RATIO = 1.2
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparisonWithFile:
     """One latency or bandwidth of a machine's file, compared with its measurement on the simulated machine."""
 
     what: str
     described: float
     simulated: float
     unit: str
-    reachable: bool = True  # False: the cores' outstanding misses may limit bandwidth to less
+    is_reachable: bool = True  # False: the cores' outstanding misses may limit bandwidth to less
     cause: str = ""  # why described and simulated value differ; empty if they agree
     remedy: str = ""
 
     @property
     def reached(self) -> bool:
-        return self.simulated >= (1 - TOLERANCE) * self.described
+        return self.simulated >= (1 - MAX_RELATIVE_DIFFERENCE) * self.described
 
     @property
     def agrees(self) -> bool:
-        return self.simulated <= (1 + TOLERANCE) * self.described and (self.reached or not self.reachable)
+        return self.simulated <= (1 + MAX_RELATIVE_DIFFERENCE) * self.described and (
+            self.reached or not self.is_reachable
+        )
 
 
-def compare_with_file(machine: DescribedMachine) -> list[Comparison]:
+def compare_with_file(machine: DescribedMachine) -> list[ComparisonWithFile]:
     """Returns the comparisons of the latency of every cache (L1 first), of the latency of local memory and of memories
     behind routers, of memory bandwidth, and of the latency and bandwidth of each tier. Returns [] if the file does not
     describe a whole machine."""
-    if not machine.simulable:
+    if not machine.is_simulable:
         return []
     assert machine.core and machine.memory
     clock_ghz = machine.core.clock_ghz.value
-    without_tiers = _with_all_pages_in(machine, None)
+    without_tiers = _with_pages_in_tier(machine, None)
     described = [(f"cache[{n}]", cache.latency_cycles.value) for n, cache in enumerate(machine.cache)]
     described.append(("memory", machine.memory.latency_ns.value * clock_ghz))
     described += [(f"memory, routers {n}", ns * clock_ghz) for n, ns in _described_latency_by_routers(machine).items()]
-    *found, gb_per_s = _measure_simulated(without_tiers)
+    *simulated_latencies, gb_per_s = _measure_simulated(without_tiers)
     compared = [
-        Comparison(f"latency of {what}", cycles, simulated, "cycles")
-        for (what, cycles), simulated in zip(described, found, strict=True)
+        ComparisonWithFile(f"latency of {what}", cycles, simulated, "cycles")
+        for (what, cycles), simulated in zip(described, simulated_latencies, strict=True)
     ]
-    compared.append(_compare_traffic(machine, "memory", machine.memory, gb_per_s))
+    compared.append(_compare_bandwidth(machine, "memory", machine.memory, gb_per_s))
     explained = [_with_cause(without_tiers, one, place) for place, one in enumerate(compared)]
     for number, tier in enumerate(machine.memory.tier):
-        variant, what, memory_place = _with_all_pages_in(machine, number), f"memory.tier[{number}]", len(machine.cache)
+        variant, what, memory_place = _with_pages_in_tier(machine, number), f"memory.tier[{number}]", len(machine.cache)
         measured = _measure_simulated(variant)
         cycles = tier.latency_ns.value * clock_ghz
-        latency = Comparison(f"latency of {what}", cycles, measured[memory_place], "cycles")
-        traffic = _compare_traffic(machine, what, tier, measured[-1])
+        latency = ComparisonWithFile(f"latency of {what}", cycles, measured[memory_place], "cycles")
+        traffic = _compare_bandwidth(machine, what, tier, measured[-1])
         explained += [_with_cause(variant, latency, memory_place), _with_cause(variant, traffic, -1)]
     return explained
 
 
-def _compare_traffic(
-    machine: DescribedMachine, what: str, memory_or_tier: Memory | MemoryTier, simulated: float
-) -> Comparison:
+def _compare_bandwidth(
+    machine: DescribedMachine, name: str, memory_or_tier: Memory | MemoryTier, simulated: float
+) -> ComparisonWithFile:
     described = memory_or_tier.gb_per_s.value
-    requested = _max_requested_gb_per_s(machine, memory_or_tier.latency_ns.value)
-    return Comparison(
-        f"traffic of {what}", described, simulated, "GB/s", reachable=requested >= MIN_REQUEST_RATIO * described
+    requestable = _max_requestable_gb_per_s(machine, memory_or_tier.latency_ns.value)
+    return ComparisonWithFile(
+        f"traffic of {name}",
+        described,
+        simulated,
+        "GB/s",
+        is_reachable=requestable >= MIN_REQUESTED_TO_DESCRIBED_RATIO * described,
     )
 
 
-def _with_all_pages_in(machine: DescribedMachine, tier: int | None) -> DescribedMachine:
+def _with_pages_in_tier(machine: DescribedMachine, tier: int | None) -> DescribedMachine:
     """Returns a copy of the machine whose pages all lie in one tier; None: in the DRAM."""
     variant = machine.model_copy(deep=True)
     assert variant.memory
@@ -88,16 +94,19 @@ def _with_all_pages_in(machine: DescribedMachine, tier: int | None) -> Described
 
 def _measure_simulated(machine: DescribedMachine) -> list[float]:
     """Returns the measurements on the simulated machine, in the order and units of `compare_with_file`."""
-    made = to_native(machine)
-    hubs = _hubs_by_routers(made).values()
-    ns = [*memory.chase_latencies_ns(made), *(memory.chase_latency_from_ns(made, hub) for hub in hubs)]
-    return [*(one * made.core.clock_ghz for one in ns), memory.copy_traffic_gb_per_s(made)]
+    native_machine = to_native(machine)
+    hubs = _hubs_by_routers(native_machine).values()
+    ns = [
+        *memory.chase_latencies_ns(native_machine),
+        *(memory.chase_latency_from_ns(native_machine, hub) for hub in hubs),
+    ]
+    return [*(one * native_machine.core.clock_ghz for one in ns), memory.copy_traffic_gb_per_s(native_machine)]
 
 
-def _hubs_by_routers(made: structs.Machine) -> dict[int, int]:
-    """Returns number of routers on the path from core 0's hub -> first hub at that distance, nearest first; {} without
-    linked hubs."""
-    hops = memory.hops_of_hubs(made) if made.links else []
+def _hubs_by_routers(native_machine: structs.Machine) -> dict[int, int]:
+    """Returns a dict from the number of routers on the path from core 0's hub to the first hub at that distance,
+    nearest first; {} without linked hubs."""
+    hops = memory.hops_of_hubs(native_machine) if native_machine.links else []
     return {count + 1: hops.index(count, 1) for count in sorted(set(hops[1:]))}
 
 
@@ -110,20 +119,21 @@ def _described_latency_by_routers(machine: DescribedMachine) -> dict[int, float]
     return {routers: nearest + (routers - 1) * hop_ns for routers in _hubs_by_routers(to_native(machine))}
 
 
-def _with_cause(machine: DescribedMachine, one: Comparison, place: int) -> Comparison:
-    """Returns the comparison; if its values differ, with the cause: the first limit whose removal alone makes described
-    and simulated value agree. `place` is that of its value in the measurements."""
-    if one.agrees:
-        return one
+def _with_cause(machine: DescribedMachine, comparison: ComparisonWithFile, index: int) -> ComparisonWithFile:
+    """Returns the comparison. If its values differ, adds the cause: the first limit whose removal alone makes described
+    and simulated value agree. `index` is the index of its value in the result of _measure_simulated."""
+    if comparison.agrees:
+        return comparison
     for change in LIMIT_REMOVALS:
-        other = machine.model_copy(deep=True)
-        if (keys := change.apply(other)) and replace(one, simulated=_measure_simulated(other)[place]).agrees:
-            return replace(one, cause=f"{change.cause} ({keys})", remedy=change.remedy)
-    if one.what.startswith("latency"):
+        variant = machine.model_copy(deep=True)
+        if (keys := change.apply(variant)) and replace(comparison, simulated=_measure_simulated(variant)[index]).agrees:
+            return replace(comparison, cause=f"{change.cause} ({keys})", remedy=change.remedy)
+    if comparison.what.startswith("latency"):
         remedy = "Latencies are load-to-use, from the core, and those of farther caches contain those of nearer ones."
     else:
-        remedy = f"If {one.described:.4g} is a peak of the data sheet, give memory.gb_per_s = {one.simulated:.3g}."
-    return replace(one, cause="no single key accounts for it", remedy=remedy)
+        described, simulated = comparison.described, comparison.simulated
+        remedy = f"If {described:.4g} is a peak of the data sheet, give memory.gb_per_s = {simulated:.3g}."
+    return replace(comparison, cause="no single key accounts for it", remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -187,10 +197,10 @@ LIMIT_REMOVALS = (
 )
 
 
-def _max_requested_gb_per_s(machine: DescribedMachine, latency_ns: float) -> float:
+def _max_requestable_gb_per_s(machine: DescribedMachine, latency_ns: float) -> float:
     """Returns the maximum rate in GB/s that copying cores can request from one memory. Outstanding misses limit the
     lines read, and a copy reads two lines for each line that it writes."""
-    made = to_native(machine)
-    line_bytes = made.caches[-1].line_bytes / made.caches[-1].sub_blocks
-    cores = made.dram.shared_by or made.cores
-    return 1.5 * cores * made.core.outstanding_misses * line_bytes / latency_ns
+    native_machine = to_native(machine)
+    line_bytes = native_machine.caches[-1].line_bytes / native_machine.caches[-1].sub_blocks
+    cores = native_machine.dram.shared_by or native_machine.cores
+    return 1.5 * cores * native_machine.core.outstanding_misses * line_bytes / latency_ns

@@ -6,8 +6,8 @@ Deviations of single values are added in quadrature, as if the values were indep
 result are added separately.
 
 A fitted value has an interval, and a chosen value may have one. A chosen number without an interval is assumed to lie
-between half and twice its value. Stated, derived and read-off values, words, and structural values such as the line
-size are taken as exact."""
+between half and twice its value. Values that are stated, derived or read off a figure, values that are words, and
+structural values such as the line size are taken as exact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nearfield.machine.quantity import SourcedFact, facts
 from nearfield.machine.schema import DescribedMachine
 from nearfield.machine.sweep import with_settings
 
-USUAL_FACTOR = 2.0
+ASSUMED_UNCERTAINTY_FACTOR = 2.0
 # Last parts of keys whose values define the kind of machine and are not estimates.
 _STRUCTURAL_KEYS = {
     "line_bytes", "page_bytes", "event_bytes", "shared_by", "max_nodes", "level", "cores", "sockets", "share",
@@ -42,11 +42,11 @@ class Uncertainty:
     """The variations of a machine, and the keys that cannot be varied because the new value would contradict others."""
 
     variations: tuple[Variation, ...]
-    fixed: tuple[str, ...]
+    fixed_keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Range:
+class ErrorBar:
     """A result with the lower and upper end of its error bar."""
 
     value: float
@@ -54,17 +54,17 @@ class Range:
     high: float
 
 
-def range_of_factor(value: float, varied: Mapping[Variation, float]) -> Range:
+def error_bar_of_factor(value: float, result_by_variation: Mapping[Variation, float]) -> ErrorBar:
     """Returns the error bar of a positive result from the results under each variation; deviations are factors."""
-    down, up = _sum_in_quadrature((one.key, math.log(other / value)) for one, other in varied.items())
-    return Range(value, value * math.exp(-down), value * math.exp(up))
+    down, up = _sum_in_quadrature((one.key, math.log(other / value)) for one, other in result_by_variation.items())
+    return ErrorBar(value, value * math.exp(-down), value * math.exp(up))
 
 
-def range_of_share(value: float, varied: Mapping[Variation, float]) -> Range:
+def error_bar_of_share(value: float, result_by_variation: Mapping[Variation, float]) -> ErrorBar:
     """Returns the error bar of a share, which may be 0 or negative, from the results under each variation; deviations
     are differences."""
-    down, up = _sum_in_quadrature((one.key, other - value) for one, other in varied.items())
-    return Range(value, value - down, value + up)
+    down, up = _sum_in_quadrature((one.key, other - value) for one, other in result_by_variation.items())
+    return ErrorBar(value, value - down, value + up)
 
 
 def _sum_in_quadrature(deviations: Iterable[tuple[str, float]]) -> tuple[float, float]:
@@ -89,18 +89,18 @@ def uncertainty_of(machine: DescribedMachine) -> Uncertainty:
             except UsageError:
                 fixed.append(key)
             else:
-                variations.append(Variation(key, fact.plain, other))
+                variations.append(Variation(key, fact.plain_value, other))
     return Uncertainty(tuple(variations), tuple(dict.fromkeys(fixed)))
 
 
 def _interval_ends(key: str, fact: SourcedFact) -> Iterator[int | float]:
-    """Yields the ends of the interval of a chosen or fitted number, except an end that equals the value."""
-    value = fact.plain
+    """Yields those ends of the interval of a chosen or fitted number that differ from the number itself."""
+    value = fact.plain_value
     if fact.kind not in ("chosen", "fitted") or isinstance(value, bool) or not isinstance(value, (int, float)):
         return
     if fact.interval is None and key.rpartition(".")[2] in _STRUCTURAL_KEYS:
         return
-    for end in fact.interval or (value / USUAL_FACTOR, value * USUAL_FACTOR):
+    for end in fact.interval or (value / ASSUMED_UNCERTAINTY_FACTOR, value * ASSUMED_UNCERTAINTY_FACTOR):
         other = round(end) if isinstance(value, int) else end
         if other != value:
             yield other

@@ -12,26 +12,26 @@ from typing import Literal
 from pydantic import AwareDatetime
 
 from nearfield.base.errors import UsageError
-from nearfield.base.words import suggest
+from nearfield.base.words import suggest_name
 
-LARGEST_SIZE = (1 << 31) - 1  # MPI counts are ints
+MAX_MESSAGE_BYTES = (1 << 31) - 1  # MPI counts are ints
 
 
-_FILTER = "A filter is a scenario, a parameter and its values: pingpong:state=reused,fresh."
+_FILTER_SYNTAX_REMEDY = "A filter is a scenario, a parameter and its values: pingpong:state=reused,fresh."
 
 
 def parse_filter(text: str) -> str:
     """Returns 'pingpong:state=reused,fresh' in the engine's form: 'pingpong state reused fresh'. Raises UsageError if
     the text is no filter."""
-    found = re.fullmatch(r"([\w-]+):([\w-]+)=([^\s,]+(?:,[^\s,]+)*)", text)
-    if not found:
-        raise UsageError(f"--filter {text}: this is no filter", _FILTER)
-    return " ".join([found[1], found[2], *found[3].split(",")])
+    match = re.fullmatch(r"([\w-]+):([\w-]+)=([^\s,]+(?:,[^\s,]+)*)", text)
+    if not match:
+        raise UsageError(f"--filter {text}: this is no filter", _FILTER_SYNTAX_REMEDY)
+    return " ".join([match[1], match[2], *match[3].split(",")])
 
 
-def format_filter(only: str) -> str:
+def format_filter(engine_filter: str) -> str:
     """Returns 'pingpong state reused fresh' in the form of `--filter`: 'pingpong:state=reused,fresh'."""
-    scenario, parameter, *values = only.split()
+    scenario, parameter, *values = engine_filter.split()
     return f"{scenario}:{parameter}={','.join(values)}"
 
 
@@ -42,10 +42,10 @@ class Tier:
     name: Literal["quick", "default", "full"]
     summary: str
     budget_s: float
-    launches: int  # per group of ranks: page placement differs between launches
+    num_launches: int  # per group of ranks: page placement differs between launches
     tolerance: float  # a case is finished when the relative half-width of its interval is at most this
     min_samples: int  # repetitions of a case per launch, regardless of the budget
-    stable: float  # maximum relative half-width of the interval of a stable record
+    max_stable_half_width: float  # maximum relative half-width of the interval of a stable record
 
 
 TIERS: dict[str, Tier] = {
@@ -88,22 +88,22 @@ class Request:
 
     def __post_init__(self) -> None:
         if self.tier not in TIERS:
-            raise UsageError(f"there is no tier '{self.tier}'", suggest(self.tier, TIERS))
+            raise UsageError(f"there is no tier '{self.tier}'", suggest_name(self.tier, TIERS))
         if self.budget_s is not None and not self.budget_s > 0:
             raise UsageError(f"--budget {self.budget_s:g}: must be more than 0 seconds")
         for which in self.only:
             if len(which.split()) < 3:
-                raise UsageError(f"'{which}' filters nothing", _FILTER)
+                raise UsageError(f"'{which}' filters nothing", _FILTER_SYNTAX_REMEDY)
         for size in self.sizes:
-            if not 1 <= size <= LARGEST_SIZE:
+            if not 1 <= size <= MAX_MESSAGE_BYTES:
                 raise UsageError(
-                    f"--sizes: {size} B is not a size of 1 B to {LARGEST_SIZE} B", "an MPI count is an int"
+                    f"--sizes: {size} B is not a size of 1 B to {MAX_MESSAGE_BYTES} B", "an MPI count is an int"
                 )
         object.__setattr__(self, "sizes", tuple(sorted(set(self.sizes))))
 
     @property
-    def thoroughness(self) -> Tier:
+    def effective_tier(self) -> Tier:
         """Returns the tier with the requested budget and number of launches in place of its own."""
         tier = TIERS[self.tier]
         budget_s = self.budget_s or self.target_s or tier.budget_s
-        return replace(tier, budget_s=budget_s, launches=self.launches or tier.launches)
+        return replace(tier, budget_s=budget_s, num_launches=self.launches or tier.num_launches)

@@ -9,7 +9,7 @@ from typing import Any
 import nearfield
 from nearfield.measure.request import Request
 from nearfield.profile import schema
-from nearfield.profile.records import CORE_COLUMNS, VERDICT
+from nearfield.profile.records import STANDARD_COLUMNS, VERDICT_COLUMN
 
 Row = dict[str, Any]
 Parameters = Mapping[str, int | float | str]
@@ -33,11 +33,11 @@ def identity_columns(
 
 
 def value_columns(
-    number: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
+    value: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
 ) -> Row:
     """Returns the columns that hold a value: the number in the record's unit, its interval, repetitions, stability and
     note."""
-    return {"value": number, "low": low, "high": high, "n": n, "stable": stable, "note": note}
+    return {"value": value, "low": low, "high": high, "n": n, "stable": stable, "note": note}
 
 
 def missing_value_columns(reason: str) -> Row:
@@ -47,7 +47,11 @@ def missing_value_columns(reason: str) -> Row:
 
 def parameters_of(row: Row) -> dict[str, int | float | str]:
     """Returns the parameters of a record: name -> value."""
-    return {name: one for name, one in row.items() if name not in CORE_COLUMNS and name != VERDICT and one is not None}
+    return {
+        name: one
+        for name, one in row.items()
+        if name not in STANDARD_COLUMNS and name != VERDICT_COLUMN and one is not None
+    }
 
 
 def make_run(
@@ -57,20 +61,20 @@ def make_run(
     complete: bool,
     seconds: float,
     scenarios: Iterable[schema.Scenario],
-    **circumstances: Any,
+    **backend_metadata: Any,
 ) -> schema.Run:
     """Returns the contents of run.toml for these records. `seconds` is the measuring time. `scenarios` are all
-    scenarios of the backend, of which those with records are included. `circumstances` are the other keys, from the
-    backend's run_metadata."""
+    scenarios of the backend; run.toml lists those that have records. `backend_metadata` are the other keys, from the
+    backend's run_metadata()."""
     present = {row["scenario"] for row in rows}
     return schema.Run(
         schema_version=1,
         nearfield=nearfield.__version__,
         created=request.created,
-        tier=request.thoroughness.name,
+        tier=request.effective_tier.name,
         command=request.command,
         seconds=seconds,
         complete=complete,
         scenario=[scenario for scenario in scenarios if scenario.name in present],
-        **circumstances,
+        **backend_metadata,
     )

@@ -2,53 +2,53 @@
 
 from nearfield.base.disk_cache import cache_root
 from nearfield.mpi.build import (
-    COLLECTIVES,
-    COLLECTIVES_PROGRAM,
-    COMPONENT,
-    ENGINE,
-    FORECAST,
-    HALO,
-    LAYER,
-    SHIM,
+    COLLECTIVES_PROGRAM_TARGET,
+    COLLECTIVES_TARGET,
+    COMPONENT_TARGET,
+    ENGINE_TARGET,
+    FORECAST_TARGET,
+    HALO_TARGET,
+    PROFILING_LAYER_TARGET,
+    SHIM_TARGET,
+    build_target,
+    hash_sources,
     is_built,
-    native_source,
-    program,
-    sources_hash,
+    native_source_folder,
 )
-from nearfield.mpi.discover import SEARCHED_VARIABLES, discover, survey
-from nearfield.mpi.installation import Installation, Unusable
+from nearfield.mpi.discover import SEARCHED_VARIABLES, find_usable_mpis, survey_mpis
+from nearfield.mpi.installation import Installation, UnusableMpi
 from nearfield.mpi.launch import launch_command
-from nearfield.mpi.process import Finished, run
-from nearfield.mpi.selection import Choice, choose, default
+from nearfield.mpi.process import FinishedLaunch, run
+from nearfield.mpi.selection import DefaultMpiChoice, choose_default_mpi, choose_mpi
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 from nearfield.mpi.transports import transport_or_reason
 
 __all__ = [
-    "COLLECTIVES",
-    "COLLECTIVES_PROGRAM",
-    "COMPONENT",
-    "ENGINE",
-    "FORECAST",
-    "HALO",
+    "COLLECTIVES_TARGET",
+    "COLLECTIVES_PROGRAM_TARGET",
+    "COMPONENT_TARGET",
+    "ENGINE_TARGET",
+    "FORECAST_TARGET",
+    "HALO_TARGET",
     "SEARCHED_VARIABLES",
-    "LAYER",
-    "SHIM",
-    "Choice",
-    "Finished",
+    "PROFILING_LAYER_TARGET",
+    "SHIM_TARGET",
+    "DefaultMpiChoice",
+    "FinishedLaunch",
     "Installation",
-    "Unusable",
+    "UnusableMpi",
     "cache_root",
-    "sources_hash",
-    "choose",
-    "default",
-    "discover",
+    "hash_sources",
+    "choose_mpi",
+    "choose_default_mpi",
+    "find_usable_mpis",
     "is_built",
     "launch_command",
-    "native_source",
-    "program",
+    "native_source_folder",
+    "build_target",
     "remove_stale_shm",
     "run",
     "snapshot_shm",
-    "survey",
+    "survey_mpis",
     "transport_or_reason",
 ]

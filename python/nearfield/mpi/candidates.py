@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.toolchain import WRAPPERS, capture_output
+from nearfield.mpi.toolchain import WRAPPER_NAMES, capture_output
 
 PREFIXES_VARIABLE = "NEARFIELD_MPIS"  # environment variable with additional prefixes, separated by colons
 
 
-def folders() -> Iterator[tuple[Path, str]]:
+def candidate_folders() -> Iterator[tuple[Path, str]]:
     """Yields (folder, origin) for all folders to search, in order of preference."""
     for variable in ("MPI_HOME", PREFIXES_VARIABLE):
         for prefix in filter(None, os.environ.get(variable, "").split(os.pathsep)):
@@ -21,11 +21,11 @@ def folders() -> Iterator[tuple[Path, str]]:
         yield folder, "PATH"
     for folder in path:
         mpicc = folder / "mpicc"
-        if os.access(mpicc, os.X_OK) and not wrappers_in(folder):
-            yield from ((p / "bin", f"{mpicc} -show") for p in _prefixes_behind(mpicc))
+        if os.access(mpicc, os.X_OK) and not compiler_wrappers_in(folder):
+            yield from ((p / "bin", f"{mpicc} -show") for p in _prefixes_of_mpicc(mpicc))
 
 
-def _prefixes_behind(mpicc: Path) -> list[Path]:
+def _prefixes_of_mpicc(mpicc: Path) -> list[Path]:
     """Returns the prefixes of MPIs in the -I and -L flags that `mpicc -show` prints."""
     try:
         show = capture_output([str(mpicc), "-show"])
@@ -35,27 +35,27 @@ def _prefixes_behind(mpicc: Path) -> list[Path]:
     return list(dict.fromkeys(parent for f in folders for parent in f.parents if (parent / "bin/mpirun").exists()))
 
 
-def wrappers_at(path: Path) -> Iterator[Path]:
+def compiler_wrappers_at(path: Path) -> Iterator[Path]:
     """Yields the C++ compiler wrappers for a path, which may be a prefix, its bin folder, its mpirun (then wrappers of
     the same suffix) or a wrapper itself."""
     if path.is_dir():
-        yield from wrappers_in(path / "bin" if (path / "bin").is_dir() else path)
-    elif path.name.startswith(WRAPPERS):
+        yield from compiler_wrappers_in(path / "bin" if (path / "bin").is_dir() else path)
+    elif path.name.startswith(WRAPPER_NAMES):
         yield path
     else:
         suffix = mpi_suffix(path.name)
-        yield from (w for w in wrappers_in(path.parent) if mpi_suffix(w.name) == suffix)
+        yield from (w for w in compiler_wrappers_in(path.parent) if mpi_suffix(w.name) == suffix)
 
 
-def wrappers_in(folder: Path) -> list[Path]:
+def compiler_wrappers_in(folder: Path) -> list[Path]:
     """Returns the C++ compiler wrappers in a folder, one per suffix: Debian's `mpicxx.mpich` and `mpicxx.openmpi`
     belong to two MPIs."""
     try:
-        names = {p.name for p in folder.iterdir() if p.name.startswith(WRAPPERS) and os.access(p, os.X_OK)}
+        names = {p.name for p in folder.iterdir() if p.name.startswith(WRAPPER_NAMES) and os.access(p, os.X_OK)}
     except OSError:
         return []
     best: dict[str, str] = {}
-    for wrapper in WRAPPERS:
+    for wrapper in WRAPPER_NAMES:
         for name in sorted(names):
             if re.fullmatch(re.escape(wrapper) + r"(\.\w+)?", name):
                 best.setdefault(mpi_suffix(name), name)

@@ -13,13 +13,13 @@ from pathlib import Path
 from nearfield import mpi
 from nearfield.base import disk_cache
 from nearfield.base.errors import MpiError, UsageError
-from nearfield.base.executables import TAKES_A_FILE, find_executables, which
+from nearfield.base.executables import OPTIONS_WITH_FILE, find_executable, find_executables
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
-from nearfield.mpi.toolchain import capture_output, library_version_text
+from nearfield.mpi.toolchain import capture_output, query_library_version
 
-_ELF = b"\x7fELF"
-_LAUNCHERS = {name for family in FAMILIES.values() for name in family.launchers}
+_ELF_MAGIC = b"\x7fELF"
+_LAUNCHER_NAMES = {name for family in FAMILIES.values() for name in family.launcher_names}
 _LINKER_CACHE = Path("/etc/ld.so.cache")
 
 
@@ -29,7 +29,7 @@ class DetectedMpi:
 
     family: str
     version: str
-    by: str
+    detected_from: str
     files: tuple[Path, ...] = ()  # a cached result is valid while these files are unchanged
 
 
@@ -37,14 +37,15 @@ def detect_mpi(argv: Sequence[str], mpi_name: str | None = None) -> DetectedMpi:
     """Returns the MPI of a command: the one named by --mpi, else the program's, else the launcher's. Raises UsageError
     if the command does not exist, and MpiError if its MPI cannot be detected, or if the program's MPI is incompatible
     with that of the launcher or of --mpi."""
-    if not which(argv[0]):
+    if not find_executable(argv[0]):
         raise UsageError(f"there is no command '{argv[0]}'")
     launcher, program = mpi_of_launcher(argv), mpi_of_program(argv)
     if mpi_name:
         return _check_named_mpi(mpi_name, program or launcher)
     if launcher and program and launcher.family != program.family:
         raise MpiError(
-            f"{launcher.by} is of {launcher.family} {launcher.version}, but {program.by} of {program.family} "
+            f"{launcher.detected_from} is of {launcher.family} {launcher.version}, but {program.detected_from} of "
+            f"{program.family} "
             f"{program.version}: each rank would be alone",
             "start it with the launcher of its own MPI",
         )
@@ -57,12 +58,13 @@ def detect_mpi(argv: Sequence[str], mpi_name: str | None = None) -> DetectedMpi:
     return replace(found, files=files)
 
 
-def _check_named_mpi(mpi_name: str, found: DetectedMpi | None) -> DetectedMpi:
+def _check_named_mpi(mpi_name: str, detected_mpi: DetectedMpi | None) -> DetectedMpi:
     """Returns the MPI named by --mpi. Raises MpiError if its ABI is incompatible with the command's own MPI."""
-    inst = mpi.choose(mpi_name)
-    if found and (found.family == "openmpi") != (inst.family == "openmpi"):
+    inst = mpi.choose_mpi(mpi_name)
+    if detected_mpi and (detected_mpi.family == "openmpi") != (inst.family == "openmpi"):
         raise MpiError(
-            f"--mpi names {inst.family} {inst.version}, but {found.by} is of {found.family} {found.version}",
+            f"--mpi names {inst.family} {inst.version}, but {detected_mpi.detected_from} is of {detected_mpi.family} "
+            f"{detected_mpi.version}",
             "leave out --mpi, or start the program of that MPI by its launcher",
         )
     files = (inst.launcher, inst.compiler, inst.library)
@@ -77,26 +79,26 @@ def mpi_of_launcher(argv: Sequence[str]) -> DetectedMpi | None:
 
 def _is_launcher(word: str) -> bool:
     name = Path(word).name
-    return name in _LAUNCHERS or name.partition(".")[0] in _LAUNCHERS
+    return name in _LAUNCHER_NAMES or name.partition(".")[0] in _LAUNCHER_NAMES
 
 
 def program_index(argv: Sequence[str]) -> int:
     """Returns the index of the MPI program in the command: the first executable after the launcher; 0 if there is
     none."""
     launcher = next((at for at, word in enumerate(argv) if _is_launcher(word)), None)
-    command = Path(which(argv[0]) or argv[0])
-    if launcher is None and (linked_library(command) or has_hooks(command)):
+    command = Path(find_executable(argv[0]) or argv[0])
+    if launcher is None and (find_linked_mpi_library(command) or is_linked_with_hooks(command)):
         return 0
     after = range((launcher or 0) + 1, len(argv))
-    return next((at for at in after if which(argv[at]) and argv[at - 1] not in TAKES_A_FILE), 0)
+    return next((at for at in after if find_executable(argv[at]) and argv[at - 1] not in OPTIONS_WITH_FILE), 0)
 
 
 def _query_launcher(path: Path) -> DetectedMpi | None:
     def query() -> tuple[str, str] | None:
         for family in FAMILIES.values():
             with suppress(MpiError):
-                said = capture_output([str(path), "--version"], family.needs(path.parent.parent))
-                if version := family.launcher_version(said):
+                said = capture_output([str(path), "--version"], family.get_required_variables(path.parent.parent))
+                if version := family.parse_launcher_version(said):
                     return family.name, version
         return None
 
@@ -108,29 +110,29 @@ def mpi_of_program(argv: Sequence[str]) -> DetectedMpi | None:
     """Returns the MPI with which the first program after the launcher is linked, or, without a launcher, the command
     itself; None for scripts, interpreters and programs that bundle their MPI."""
     after = next((path for _, path, may_be_a_program in find_executables(argv[1:]) if may_be_a_program), None)
-    for path in filter(None, (after, which(argv[0]))):
-        if library := linked_library(Path(path)):
+    for path in filter(None, (after, find_executable(argv[0]))):
+        if library := find_linked_mpi_library(Path(path)):
             return _query_library(library, path)
     return None
 
 
-def linked_library(program: Path) -> Path | None:
+def find_linked_mpi_library(program: Path) -> Path | None:
     """Returns the path of the libmpi that the dynamic loader resolves for the program, by ldd; None if the program is
     not linked with libmpi."""
-    return _linked_library(program, r"libmpi(?:ch)?\.so")
+    return _find_linked_library(program, r"libmpi(?:ch)?\.so")
 
 
-def has_hooks(program: Path) -> bool:
+def is_linked_with_hooks(program: Path) -> bool:
     """Returns whether the program was linked by `nearfield cc`, `cxx` or `fc`, by ldd."""
-    return _linked_library(program, r"libnearfield_observe\.so") is not None
+    return _find_linked_library(program, r"libnearfield_observe\.so") is not None
 
 
-def _linked_library(program: Path, name: str) -> Path | None:
+def _find_linked_library(program: Path, name: str) -> Path | None:
     """Returns the path of the library that the dynamic loader resolves for the program and whose file name begins with
     the pattern `name`; None if there is none."""
     try:
         with program.open("rb") as file:
-            if file.read(4) != _ELF:
+            if file.read(4) != _ELF_MAGIC:
                 return None
         done = subprocess.run(
             ["ldd", str(program)], capture_output=True, text=True, errors="replace", timeout=20, env=os.environ
@@ -143,8 +145,8 @@ def _linked_library(program: Path, name: str) -> Path | None:
 
 def _query_library(library: Path, program: str) -> DetectedMpi | None:
     def query() -> tuple[str, str] | None:
-        text = library_version_text(library)
-        versions = ((family.name, family.library_version(text)) for family in FAMILIES.values())
+        text = query_library_version(library)
+        versions = ((family.name, family.parse_library_version(text)) for family in FAMILIES.values())
         return next(((name, version) for name, version in versions if version), None)
 
     files = (library, _LINKER_CACHE)
@@ -152,16 +154,16 @@ def _query_library(library: Path, program: str) -> DetectedMpi | None:
     return DetectedMpi(known[0], known[1], f"{program} with {library}", files) if known else None
 
 
-def installation_of(found: DetectedMpi) -> Installation | None:
+def installation_of_detected_mpi(detected_mpi: DetectedMpi) -> Installation | None:
     """Returns this machine's installation of the detected MPI; None if there is none. The result is cached on disk,
     because a survey runs every MPI's wrapper."""
-    question = [found.family, found.version, *(os.environ.get(name) for name in mpi.SEARCHED_VARIABLES)]
-    if cached := disk_cache.get("mpi", question):
+    question = [detected_mpi.family, detected_mpi.version, *(os.environ.get(name) for name in mpi.SEARCHED_VARIABLES)]
+    if cached := disk_cache.get_value("mpi", question):
         return Installation.from_plain(cached)
-    same = [i for i in mpi.discover() if (i.family, i.version) == (found.family, found.version)]
+    same = [i for i in mpi.find_usable_mpis() if (i.family, i.version) == (detected_mpi.family, detected_mpi.version)]
     if not same:
         return None
-    disk_cache.put(
-        "mpi", question, same[0].plain(), filter(None, (same[0].launcher, same[0].compiler, same[0].library))
+    disk_cache.store_value(
+        "mpi", question, same[0].to_plain(), filter(None, (same[0].launcher, same[0].compiler, same[0].library))
     )
     return same[0]

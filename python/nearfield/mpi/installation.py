@@ -22,12 +22,12 @@ class Installation:
     root: Path  # prefix, the folder that contains bin/
     launcher: Path  # path of mpirun
     compiler: Path  # path of the C++ compiler wrapper
-    origin: str  # where the MPI was found, as text for people
+    origin: str  # where the MPI was found, as human-readable text
     env: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     library: Path | None = None  # path of libmpi, with symbolic links resolved
     show: str = field(default="", repr=False)  # output of the wrapper's -show
 
-    def plain(self) -> dict[str, Any]:
+    def to_plain(self) -> dict[str, Any]:
         """Returns the attributes as JSON-compatible values."""
         values = {**vars(self), "env": dict(self.env)}
         return {name: str(value) if isinstance(value, Path) else value for name, value in values.items()}
@@ -39,7 +39,7 @@ class Installation:
 
 
 @dataclass(frozen=True)
-class Unusable:
+class UnusableMpi:
     """A candidate that looks like an MPI but cannot be used, with the reason and a remedy."""
 
     path: Path
@@ -49,49 +49,50 @@ class Unusable:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchParameters:
     """The parameters of a launch from which a family composes its command line."""
 
     argv: Sequence[str]
     ranks: int
     hosts: Hosts | None
     oversubscribe: bool  # permits more ranks than CPUs; waiting ranks must yield
-    allocated: bool  # whether the launch runs in an allocation of a batch system
+    is_in_allocation: bool  # whether the launch runs in an allocation of a batch system
     launcher: Path
 
 
 @dataclass(frozen=True)
-class Family:
+class MpiFamily:
     """Everything that differs between MPI families. Each module in `families/` exports one as `SPEC`."""
 
     name: FamilyName
     summary: str
-    library_says: str  # matches the start of MPI_Get_library_version's text; group 1 is the version
-    launcher_says: str  # searched in the output of `mpirun --version`; group 1 is the version
-    launchers: tuple[str, ...]  # names of launchers in the wrapper's folder, best first
-    wheels: tuple[str, ...]  # Python distributions that contain this MPI
-    packages: str  # packages to install if the compiler wrapper is missing, as text for people
+    library_version_pattern: str  # matches the start of MPI_Get_library_version's text; group 1 is the version
+    launcher_version_pattern: str  # searched in the output of `mpirun --version`; group 1 is the version
+    launcher_names: tuple[str, ...]  # names of launchers in the wrapper's folder, best first
+    wheel_names: tuple[str, ...]  # Python distributions that contain this MPI
+    packages: str  # packages to install if the compiler wrapper is missing, as human-readable text
     compiler_variable: str  # environment variable that selects the compiler behind the wrapper
-    command: Callable[[Launch], list[str]]  # returns the command line; without binding, ranks in host order
-    pmi: tuple[str, ...]  # values for `srun --mpi=`, best first
-    verbose: Mapping[str, str]  # environment variables that make the MPI print its transport
-    transport: Callable[[str], str | None]  # parses the transport from this output; None if it is not named
-    shm_names: tuple[str, ...]  # glob patterns of files that killed ranks may leave in /dev/shm
+    # returns the command line; without binding, ranks in host order
+    make_command: Callable[[LaunchParameters], list[str]]
+    srun_mpi_types: tuple[str, ...]  # values for `srun --mpi=`, best first
+    verbose_variables: Mapping[str, str]  # environment variables that make the MPI print its transport
+    parse_transport: Callable[[str], str | None]  # parses the transport from this output; None if it is not named
+    shm_patterns: tuple[str, ...]  # glob patterns of files that killed ranks may leave in /dev/shm
     # regular expressions of what killed launchers may leave in the folder for temporary files: paths below it, with a
     # group `pid` if they contain the launcher's process id
-    temporary_names: tuple[str, ...]
+    temporary_patterns: tuple[str, ...]
     # returns the environment variables that an MPI with this prefix needs
-    needs: Callable[[Path], dict[str, str]] = lambda root: {}
+    get_required_variables: Callable[[Path], dict[str, str]] = lambda root: {}
     # returns default environment variables; the user's values win
-    environment: Callable[[Launch], dict[str, str]] = lambda launch: {}
+    get_default_variables: Callable[[LaunchParameters], dict[str, str]] = lambda launch: {}
     scratch_variables: tuple[str, ...] = ()  # environment variables that set the folder of session files
 
-    def library_version(self, text: str) -> str | None:
+    def parse_library_version(self, text: str) -> str | None:
         """Returns the version in MPI_Get_library_version's text; None if it is of another family."""
-        found = re.match(self.library_says, text)
+        found = re.match(self.library_version_pattern, text)
         return found[1] if found else None
 
-    def launcher_version(self, text: str) -> str | None:
+    def parse_launcher_version(self, text: str) -> str | None:
         """Returns the version in the output of `mpirun --version`; None if it is of another family."""
-        found = re.search(self.launcher_says, text)
+        found = re.search(self.launcher_version_pattern, text)
         return found[1] if found else None

@@ -11,9 +11,9 @@ from pathlib import Path
 from nearfield.base.disk_cache import cache_root
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.installation import Family, Hosts, Installation, Launch
+from nearfield.mpi.installation import Hosts, Installation, LaunchParameters, MpiFamily
 
-LAUNCHERS = ("mpirun", "mpiexec", "srun")
+LAUNCHER_CHOICES = ("mpirun", "mpiexec", "srun")
 
 
 def launch_command(
@@ -28,22 +28,22 @@ def launch_command(
     """Returns the command line and the complete environment of a launch.
 
     `hosts` are pairs (name, number of ranks) in rank order; None means this machine, or the allocation of the batch
-    system. `launcher` is one of LAUNCHERS; None means the MPI's own launcher, which also works inside a Slurm or PBS
-    allocation. `oversubscribe` permits more ranks than CPUs; ranks then yield while they wait. Variables that the user
-    has set take precedence, except those without which this MPI does not work (`inst.env`).
+    system. `launcher` is one of LAUNCHER_CHOICES; None means the MPI's own launcher, which also works inside a Slurm or
+    PBS allocation. `oversubscribe` permits more ranks than CPUs; ranks then yield while they wait. Variables that the
+    user has set take precedence, except those without which this MPI does not work (`inst.env`).
     """
     family = FAMILIES[inst.family]
     _check_rank_count(ranks, hosts, oversubscribe)
-    path = _launcher_path(inst, launcher)
-    launch = Launch(argv, ranks, hosts, oversubscribe, in_allocation(), path)
-    env = {**family.environment(launch), **os.environ, **inst.env}
-    env |= _own_library_first(inst, env.get("LD_LIBRARY_PATH", ""))
+    path = _find_launcher_path(inst, launcher)
+    launch = LaunchParameters(argv, ranks, hosts, oversubscribe, is_in_allocation(), path)
+    env = {**family.get_default_variables(launch), **os.environ, **inst.env}
+    env |= _prepend_own_library_folder(inst, env.get("LD_LIBRARY_PATH", ""))
     if launcher == "srun":
         return _srun_command(launch, family), env | _srun_environment(hosts)
-    return family.command(launch), env
+    return family.make_command(launch), env
 
 
-def _own_library_first(inst: Installation, search_path: str) -> dict[str, str]:
+def _prepend_own_library_folder(inst: Installation, search_path: str) -> dict[str, str]:
     """Returns LD_LIBRARY_PATH with this MPI's folder prepended, if it contains another MPI's library. LD_LIBRARY_PATH
     takes precedence over an executable's RUNPATH, so ranks would load the wrong libmpi."""
     if not inst.library:
@@ -62,19 +62,19 @@ def _check_rank_count(ranks: int, hosts: Hosts | None, oversubscribe: bool) -> N
     if hosts and sum(count for _, count in hosts) != ranks:
         raise UsageError(f"the hosts take {sum(count for _, count in hosts)} ranks, but {ranks} are to start")
     processors = len(os.sched_getaffinity(0))
-    if not hosts and not oversubscribe and ranks > processors and not in_allocation():
+    if not hosts and not oversubscribe and ranks > processors and not is_in_allocation():
         raise MpiError(
             f"{ranks} ranks on {processors} processors would wait for one another's turn",
             f"use at most {processors} ranks here",
         )
 
 
-def in_allocation() -> bool:
+def is_in_allocation() -> bool:
     """Returns whether this process runs in an allocation of a batch system (Slurm, PBS, LSF or SGE)."""
     return any(name in os.environ for name in ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"))
 
 
-def _launcher_path(inst: Installation, launcher: str | None) -> Path:
+def _find_launcher_path(inst: Installation, launcher: str | None) -> Path:
     """Returns the path of the requested launcher. `mpiexec` is searched in the folder of `mpirun`, with the same
     suffix."""
     if launcher is None or launcher == "mpirun":
@@ -85,18 +85,18 @@ def _launcher_path(inst: Installation, launcher: str | None) -> Path:
             raise MpiError("srun is not on PATH", "leave out the launcher to use the MPI's own")
         return Path(found)
     if launcher != "mpiexec":
-        raise UsageError(f"no launcher is called '{launcher}'", f"one of {', '.join(LAUNCHERS)}")
+        raise UsageError(f"no launcher is called '{launcher}'", f"one of {', '.join(LAUNCHER_CHOICES)}")
     path = inst.launcher.with_name(inst.launcher.name.replace("mpirun", "mpiexec"))
     if not path.exists():
         raise MpiError(f"{inst.name} has no {path}", "use mpirun")
     return path
 
 
-def _srun_command(launch: Launch, family: Family) -> list[str]:
+def _srun_command(launch: LaunchParameters, family: MpiFamily) -> list[str]:
     """Returns the srun command line. It has `--cpu-bind=none`, because the measuring engine binds its own ranks."""
     command = [str(launch.launcher), "-n", str(launch.ranks), "--cpu-bind=none"]
     if "SLURM_MPI_TYPE" not in os.environ:
-        command += [f"--mpi={kind}" for kind in family.pmi if kind in _srun_mpi_types(launch.launcher)][:1]
+        command += [f"--mpi={kind}" for kind in family.srun_mpi_types if kind in _srun_mpi_types(launch.launcher)][:1]
     if launch.hosts:
         command += ["--distribution=arbitrary"]
     if launch.oversubscribe:

@@ -15,17 +15,17 @@ from typing import Any
 
 from nearfield.mpi.shm import remove_stale_shm
 
-MARK = "NEARFIELD_LAUNCH"
-GRACE_S = 3.0
+MARK_VARIABLE = "NEARFIELD_LAUNCH"
+TERMINATION_GRACE_S = 3.0
 _PF_EXITING = 0x4  # of a process's kernel flags, /proc/PID/stat field 9
 
 
 def end_launch(mark: str, process: subprocess.Popen[Any]) -> None:
     """Terminates the launcher and all processes that carry the mark: by SIGTERM, and later by SIGKILL."""
     if process.poll() is None:
-        _signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
+        _send_signal([process.pid], signal.SIGTERM)  # the launcher first: it also ends ranks on other hosts
         with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_S / 2)
+            process.wait(TERMINATION_GRACE_S / 2)
     _end_marked_processes(mark)
     process.wait()
 
@@ -35,8 +35,8 @@ def clean_up_after_death(
 ) -> None:
     """Terminates a launch and removes its files, as `run` does at its end. Called by the guard process if nearfield was
     killed. `shm` are the names of files in /dev/shm before the launch; None for a build."""
-    deadline = time.monotonic() + GRACE_S / 2
-    _signal([pid for pid in find_marked_pids(mark) if pid == launcher], signal.SIGTERM)
+    deadline = time.monotonic() + TERMINATION_GRACE_S / 2
+    _send_signal([pid for pid in find_marked_pids(mark) if pid == launcher], signal.SIGTERM)
     while any(pid == launcher for pid in find_marked_pids(mark)) and time.monotonic() < deadline:
         time.sleep(0.05)
     _end_marked_processes(mark)
@@ -47,19 +47,19 @@ def clean_up_after_death(
 
 
 def _end_marked_processes(mark: str) -> None:
-    deadline = time.monotonic() + GRACE_S / 2
-    _signal(find_marked_pids(mark), signal.SIGTERM)
+    deadline = time.monotonic() + TERMINATION_GRACE_S / 2
+    _send_signal(find_marked_pids(mark), signal.SIGTERM)
     while (left := list(find_marked_pids(mark))) and time.monotonic() < deadline:
         time.sleep(0.05)
     while left:
-        _signal(left, signal.SIGKILL)
+        _send_signal(left, signal.SIGKILL)
         time.sleep(0.05)
         left = list(find_marked_pids(mark))
 
 
 def find_marked_pids(mark: str) -> Iterator[int]:
     """Yields the process ids of all live processes whose environment contains the mark, as far as /proc is readable."""
-    wanted = f"{MARK}={mark}".encode()
+    wanted = f"{MARK_VARIABLE}={mark}".encode()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with suppress(OSError):
@@ -77,7 +77,7 @@ def is_dead_process(pid: int | str) -> bool:
     return fields[0] in "ZX" or bool(int(fields[6]) & _PF_EXITING)
 
 
-def _signal(pids: Iterator[int] | list[int], number: signal.Signals) -> None:
+def _send_signal(pids: Iterator[int] | list[int], signal_number: signal.Signals) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+            os.kill(pid, signal_number)

@@ -1,4 +1,4 @@
-"""Notices that a node died on which nearfield has launched ranks. The measuring programs connect to a hub in this
+"""Detects the death of a node on which nearfield has launched ranks. The measuring programs connect to a hub in this
 process (src/base/node_watch.hpp), and the kernels keep the connections alive, so that a busy node is not taken for a
 dead one."""
 
@@ -15,17 +15,18 @@ from nearfield.mpi.installation import Hosts
 if TYPE_CHECKING:
     from nearfield import _native
 
-VARIABLE = "NEARFIELD_NODE_WATCH"  # the address of the hub, for the measuring programs
+NODE_WATCH_VARIABLE = "NEARFIELD_NODE_WATCH"  # the address of the hub, for the measuring programs
 
 
 @dataclass(frozen=True)
 class NodeWatch:
-    """The watch over the nodes of one launch, and the environment variables that make its ranks take part."""
+    """Monitors the nodes of one launch. `variables` are the environment variables that make the ranks connect to the
+    hub."""
 
     hub: _native.NodeHub | None
     variables: Mapping[str, str]
 
-    def lost(self) -> str:
+    def describe_lost_node(self) -> str:
         """Returns a text that names the first node that was lost, such as "node b has not answered for 12 s"; empty if
         none was."""
         return self.hub.lost() if self.hub else ""
@@ -36,8 +37,8 @@ class NodeWatch:
 
 
 @contextmanager
-def watched_nodes(hosts: Hosts | None, environment: Mapping[str, str]) -> Iterator[NodeWatch]:
-    """Yields the watch over the hosts of a launch with this environment. Without hosts, nothing is watched."""
+def watch_nodes(hosts: Hosts | None, environment: Mapping[str, str]) -> Iterator[NodeWatch]:
+    """Yields the monitor of the hosts of a launch with this environment. Without hosts, no node is monitored."""
     if not hosts:
         yield NodeWatch(None, {})
         return
@@ -45,7 +46,7 @@ def watched_nodes(hosts: Hosts | None, environment: Mapping[str, str]) -> Iterat
 
     hub = _native.NodeHub()
     try:
-        variables = {VARIABLE: hub.address}
+        variables = {NODE_WATCH_VARIABLE: hub.address}
         variables |= all_nodes.open_mpi_forwarding_variable(("mpirun",), {**environment, **variables})
         yield NodeWatch(hub, variables)
     finally:

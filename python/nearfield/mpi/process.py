@@ -22,20 +22,20 @@ from nearfield.base import own_command
 from nearfield.base.errors import MpiError, NodeLostError
 from nearfield.base.owned_folder import OwnedFolder
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.guard import Guard
+from nearfield.mpi.guard import GuardProcess
 from nearfield.mpi.installation import Hosts, Installation
-from nearfield.mpi.launch import in_allocation, launch_command
-from nearfield.mpi.marked_processes import GRACE_S, MARK, end_launch
-from nearfield.mpi.nodes import watched_nodes
+from nearfield.mpi.launch import is_in_allocation, launch_command
+from nearfield.mpi.marked_processes import MARK_VARIABLE, TERMINATION_GRACE_S, end_launch
+from nearfield.mpi.nodes import watch_nodes
 from nearfield.mpi.shm import remove_stale_shm, snapshot_shm
 
 DEAD_CHECK_INTERVAL_S = 1.0  # interval between two calls of `is_dead`
 _TAIL_LINES = 200
-OnLine = Callable[[str, str], None]
+OnOutputLine = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedLaunch:
     """The result of a launch. `exit_code` is the launcher's; if negative, the number of the signal that killed it."""
 
     argv: tuple[str, ...]
@@ -47,18 +47,18 @@ class Finished:
     first_ended_node: str = ""  # with hosts: where a rank first ended without notice; empty if unknown
 
     @property
-    def ok(self) -> bool:
+    def has_succeeded(self) -> bool:
         """Returns whether the program succeeded. Also checks for a timeout, because some launchers exit with 0 after
         they were terminated."""
         return self.exit_code == 0 and not self.timed_out
 
     @property
-    def words(self) -> list[str]:
+    def output_lines(self) -> list[str]:
         """Returns the non-empty lines of output, standard error first, without separator lines."""
         return [line.strip() for line in f"{self.stderr}\n{self.stdout}".splitlines() if line.strip("-=* \t")]
 
     @property
-    def silence(self) -> str:
+    def describe_silence(self) -> str:
         """Returns a message, for launches without any output, with the command line to run by hand."""
         return f"it wrote nothing, and was started as: {shlex.join(self.argv)}"
 
@@ -73,11 +73,11 @@ def run(
     oversubscribe: bool = False,
     timeout_s: float | None = None,
     is_dead: Callable[[], bool] | None = None,
-    on_line: OnLine | None = None,
+    on_line: OnOutputLine | None = None,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> Finished:
+) -> FinishedLaunch:
     """Launches `argv` with the MPI's launcher, waits and returns the result. Terminates the launch after `timeout_s`
     seconds, or as soon as `is_dead`, which is called about once a second, returns True. `on_line(stream, line)` is
     called with every line of "stdout" and "stderr" immediately, on one thread per stream. `on_start` is called with the
@@ -90,12 +90,17 @@ def run(
     variables = FAMILIES[inst.family].scratch_variables
     environment |= env or {}
     if hosts and variables:  # on other nodes the folder does not exist; ssh passes no TMPDIR on, a batch system does
-        variables = () if in_allocation() else ("TMPDIR",)
+        variables = () if is_in_allocation() else ("TMPDIR",)
         environment.pop("TMPDIR", None)
-    with watched_nodes(hosts, environment) as nodes, session({**environment, **nodes.variables}, variables) as launch:
-        limit = _Limit(timeout_s, lambda: bool(nodes.lost()) or (is_dead is not None and is_dead()))
-        finished = _run(command, launch, limit if hosts else _Limit(timeout_s, is_dead), on_line, cwd, on_start)
-        if lost := nodes.lost():
+    with (
+        watch_nodes(hosts, environment) as nodes,
+        launch_session({**environment, **nodes.variables}, variables) as launch,
+    ):
+        limit = _LaunchLimit(timeout_s, lambda: bool(nodes.describe_lost_node()) or (is_dead is not None and is_dead()))
+        finished = _run_launch(
+            command, launch, limit if hosts else _LaunchLimit(timeout_s, is_dead), on_line, cwd, on_start
+        )
+        if lost := nodes.describe_lost_node():
             raise NodeLostError(lost, "start it again when the node is there, or without the node")
         return replace(finished, first_ended_node=nodes.first_ended_node())
 
@@ -103,13 +108,13 @@ def run(
 def run_command(
     argv: Sequence[str],
     environment: Mapping[str, str],
-    on_line: OnLine | None = None,
+    on_line: OnOutputLine | None = None,
     folders: Iterable[Path] = (),
-) -> Finished:
+) -> FinishedLaunch:
     """Runs a user's command that starts ranks, with the same cleanup as `run`, without standard input. `folders` are
     removed if nearfield is killed during the run. Raises MpiError if the command cannot be started."""
-    with session(environment, scratch_variables(argv), folders) as launch:
-        return _run(list(argv), launch, _Limit(None, None), on_line)
+    with launch_session(environment, scratch_folder_variables(argv), folders) as launch:
+        return _run_launch(list(argv), launch, _LaunchLimit(None, None), on_line)
 
 
 # Options of launchers that name hosts. Ranks on other hosts cannot use a folder on this host.
@@ -118,7 +123,7 @@ _HOST_OPTIONS = (
 )  # fmt: skip
 
 
-def scratch_variables(argv: Sequence[str]) -> list[str]:
+def scratch_folder_variables(argv: Sequence[str]) -> list[str]:
     """Returns the environment variables, for all MPI families, that set the folder of the launcher's session files;
     empty if the command may start ranks on other hosts."""
     if may_use_other_hosts(argv):
@@ -129,29 +134,29 @@ def scratch_variables(argv: Sequence[str]) -> list[str]:
 def may_use_other_hosts(argv: Sequence[str]) -> bool:
     """Returns whether a command may start ranks on other hosts, because its options name hosts or it runs in an
     allocation of a batch system."""
-    return in_allocation() or any(word in _HOST_OPTIONS for word in argv)
+    return is_in_allocation() or any(word in _HOST_OPTIONS for word in argv)
 
 
 @dataclass(frozen=True)
-class Session:
+class LaunchSession:
     """The state of one launch: the mark, the environment, the guard process, and the content of /dev/shm before the
     launch."""
 
     mark: str
     environment: Mapping[str, str]
-    guard: Guard
-    before: set[str]
+    guard: GuardProcess
+    shm_files_before: set[str]
 
     def end(self, process: subprocess.Popen[Any]) -> None:
         """Terminates the launcher and all its descendants, and removes the files that they leave in /dev/shm."""
         end_launch(self.mark, process)
-        remove_stale_shm(self.before)
+        remove_stale_shm(self.shm_files_before)
 
 
 @contextmanager
-def session(
+def launch_session(
     environment: Mapping[str, str], variables: Iterable[str], folders: Iterable[Path] = (), mark: str = ""
-) -> Iterator[Session]:
+) -> Iterator[LaunchSession]:
     """Context manager around one launch. The launcher's session files go to a temporary folder, which is removed at the
     end; `variables` are the environment variables that pass this folder to the launcher. `folders` belong to the caller
     and are removed only if nearfield is killed."""
@@ -159,11 +164,11 @@ def session(
     with _scratch_folder(environment, list(variables)) as scratch:
         before = snapshot_shm()
         removed = sorted({*scratch.values(), *map(str, folders)})
-        with Guard(mark=mark, scratch=removed, shm=sorted(before)) as guard:
-            yield Session(mark, {**environment, **scratch, MARK: mark}, guard, before)
+        with GuardProcess(mark=mark, scratch=removed, shm=sorted(before)) as guard:
+            yield LaunchSession(mark, {**environment, **scratch, MARK_VARIABLE: mark}, guard, before)
 
 
-class _Limit:
+class _LaunchLimit:
     """Decides when to terminate a launch: at the time limit, or when `is_dead` returns True."""
 
     def __init__(self, timeout_s: float | None, is_dead: Callable[[], bool] | None) -> None:
@@ -190,15 +195,15 @@ class _Limit:
         return self._ends is not None and time.monotonic() >= self._ends
 
 
-def _run(
+def _run_launch(
     command: list[str],
-    launch: Session,
-    limit: _Limit,
-    on_line: OnLine | None,
+    launch: LaunchSession,
+    limit: _LaunchLimit,
+    on_line: OnOutputLine | None,
     cwd: Path | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> Finished:
-    process = _start(command, launch.environment, cwd)
+) -> FinishedLaunch:
+    process = _start_process(command, launch.environment, cwd)
     launch.guard.update(launcher=process.pid)
     return _wait_and_clean_up(process, tuple(command), launch, limit, on_line, on_start)
 
@@ -206,13 +211,13 @@ def _run(
 def _wait_and_clean_up(
     process: subprocess.Popen[str],
     argv: tuple[str, ...],
-    launch: Session,
-    limit: _Limit,
-    on_line: OnLine | None,
+    launch: LaunchSession,
+    limit: _LaunchLimit,
+    on_line: OnOutputLine | None,
     on_start: Callable[[int], None] | None,
-) -> Finished:
+) -> FinishedLaunch:
     start = time.monotonic()
-    readers = [_Reader(process.stdout, "stdout", on_line), _Reader(process.stderr, "stderr", on_line)]
+    readers = [_OutputReader(process.stdout, "stdout", on_line), _OutputReader(process.stderr, "stderr", on_line)]
     timed_out = False
     try:
         if on_start:
@@ -220,9 +225,9 @@ def _wait_and_clean_up(
         timed_out = not limit.wait(process)
     finally:
         launch.end(process)
-        stdout, stderr = (reader.finish() for reader in readers)
+        stdout, stderr = (reader.join_and_get_text() for reader in readers)
     seconds = time.monotonic() - start
-    return Finished(argv, process.returncode, seconds, timed_out, stdout, stderr)
+    return FinishedLaunch(argv, process.returncode, seconds, timed_out, stdout, stderr)
 
 
 @contextmanager
@@ -236,7 +241,7 @@ def _scratch_folder(environment: Mapping[str, str], variables: list[str]) -> Ite
         yield dict.fromkeys(variables, folder)
 
 
-def _start(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[str]:
+def _start_process(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
             command,
@@ -250,13 +255,15 @@ def _start(command: list[str], env: Mapping[str, str], cwd: Path | None) -> subp
             start_new_session=True,
         )
     except OSError as error:
-        raise MpiError(f"cannot start {command[0]}: {error.strerror}", f"see {own_command.line('mpi')}") from error
+        raise MpiError(
+            f"cannot start {command[0]}: {error.strerror}", f"see {own_command.command_line('mpi')}"
+        ) from error
 
 
-class _Reader:
+class _OutputReader:
     """Forwards the lines of one output stream on a thread, and stores the last lines."""
 
-    def __init__(self, stream: IO[str] | None, name: str, on_line: OnLine | None) -> None:
+    def __init__(self, stream: IO[str] | None, name: str, on_line: OnOutputLine | None) -> None:
         assert stream is not None
         self._stream, self._name, self._on_line = stream, name, on_line
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
@@ -270,8 +277,8 @@ class _Reader:
                 if self._on_line:
                     self._on_line(self._name, line.rstrip("\n"))
 
-    def finish(self) -> str:
-        self._thread.join(GRACE_S)
+    def join_and_get_text(self) -> str:
+        self._thread.join(TERMINATION_GRACE_S)
         if not self._thread.is_alive():  # if alive, another process still holds the pipe, and close() would block
             self._stream.close()
         return "".join(self._tail)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from nearfield.base.errors import MpiError
 from nearfield.mpi.marked_processes import find_marked_pids
-from nearfield.mpi.process import scratch_variables, session
+from nearfield.mpi.process import launch_session, scratch_folder_variables
 
 _FORWARDED_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _FATAL_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
 _PR_SET_PDEATHSIG = 1
-_FROM_KERNEL = 0x80  # si_code SI_KERNEL: the terminal sent the signal, to the child as well
+_SI_KERNEL = 0x80  # si_code SI_KERNEL: the terminal sent the signal, to the child as well
 
 
 def run_as_child(
@@ -36,7 +36,7 @@ def run_as_child(
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*_FORWARDED_SIGNALS, signal.SIGCHLD})
     try:
-        with session(environment, scratch_variables(argv), folders, mark) as launch:
+        with launch_session(environment, scratch_folder_variables(argv), folders, mark) as launch:
             unblock = partial(signal.pthread_sigmask, signal.SIG_SETMASK, before)
             child = subprocess.Popen(argv, env=launch.environment, close_fds=False, preexec_fn=unblock)
             launch.guard.update(launcher=child.pid)
@@ -51,7 +51,7 @@ def run_as_child(
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def child_setup(mask: Iterable[int]) -> Callable[[], None]:
+def make_child_setup(mask: Iterable[int]) -> Callable[[], None]:
     """Returns a function to call in the child before exec. It restores the signal mask, and makes the kernel send
     SIGTERM to the child when the parent dies."""
     prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
@@ -77,19 +77,19 @@ def _wait_for_child(child: int, mark: str, on_signal: Callable[[int], None]) -> 
                 return status, was_signalled
             continue
         was_signalled |= came.si_signo in _FATAL_SIGNALS
-        if came.si_code != _FROM_KERNEL:
+        if came.si_code != _SI_KERNEL:
             _forward_signal(came.si_signo, child, mark)
         on_signal(came.si_signo)
 
 
-def _forward_signal(number: int, child: int, mark: str) -> None:
+def _forward_signal(signal_number: int, child: int, mark: str) -> None:
     """Sends the signal to the child. SIGINT goes to all processes in the child's process group, like Ctrl-C. Otherwise
     a launcher that is a shell script would keep waiting for the real launcher, which did not receive the signal."""
     reached = {child}
-    if number == signal.SIGINT:
+    if signal_number == signal.SIGINT:
         for pid in find_marked_pids(mark):
             with suppress(ProcessLookupError):
                 reached |= {pid} if os.getpgid(pid) == os.getpgid(child) else set()
     for pid in reached:
         with suppress(ProcessLookupError):
-            os.kill(pid, number)
+            os.kill(pid, signal_number)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from nearfield.base.errors import MpiError
 from nearfield.mpi.families import FAMILIES
-from nearfield.mpi.installation import Family
+from nearfield.mpi.installation import MpiFamily
 
-WRAPPERS = ("mpicxx", "mpic++", "mpiCC")
+WRAPPER_NAMES = ("mpicxx", "mpic++", "mpiCC")
 _SYSTEM_FOLDERS = [Path("/usr", lib) for lib in (f"lib/{os.uname().machine}-linux-gnu", "lib64", "lib", "local/lib")]
 _QUERY_LIMIT_S = 20
-_VERSION_QUERY = """
+_VERSION_QUERY_SCRIPT = """
 import ctypes, sys
 text, length = ctypes.create_string_buffer(1 << 16), ctypes.c_int()
 ctypes.CDLL(sys.argv[1]).MPI_Get_library_version(text, ctypes.byref(length))
@@ -27,11 +27,11 @@ print(text.value.decode(errors="replace"))
 
 
 @dataclass(frozen=True)
-class Toolchain:
+class MpiToolchain:
     """A compiler wrapper and the MPI library that it links."""
 
     wrapper: Path
-    family: Family
+    family: MpiFamily
     version: str
     show: str
     library: Path
@@ -65,29 +65,29 @@ def capture_output(command: list[str], env: Mapping[str, str] | None = None) -> 
     return done.stdout + done.stderr
 
 
-def inspect_wrapper(wrapper: Path) -> Toolchain:
+def inspect_wrapper(wrapper: Path) -> MpiToolchain:
     """Returns the MPI toolchain behind a C++ compiler wrapper. Raises MpiError if the wrapper is broken, or if its MPI
     is of no supported family."""
     root = wrapper.parent.parent
     show = capture_output([str(wrapper), "-show"], {"I_MPI_ROOT": str(root)}).strip()
     library = find_mpi_library(show)
-    text = library_version_text(library)
+    text = query_library_version(library)
     for family in FAMILIES.values():
-        version = family.library_version(text)
+        version = family.parse_library_version(text)
         if version:
-            return Toolchain(wrapper, family, version, show, library, family.needs(root))
+            return MpiToolchain(wrapper, family, version, show, library, family.get_required_variables(root))
     said = text.strip().splitlines()[0] if text.strip() else "nothing"
     raise MpiError(f"{library} is of no MPI family that nearfield knows; it says: {said}")
 
 
-def find_mpi_library(show: str) -> Path:
+def find_mpi_library(show_output: str) -> Path:
     """Returns the libmpi that a wrapper's `-show` command line links, after symbolic links and linker scripts are
     resolved. Raises MpiError if there is none."""
-    words = shlex.split(show)
+    words = shlex.split(show_output)
     folders = [Path(w[2:]) for w in words if w.startswith("-L")]
     names = [w[2:] for w in words if w in ("-lmpi", "-lmpich")]
     if not names:
-        raise MpiError(f"not an MPI compiler wrapper: its command links no MPI library: {show[:200]}")
+        raise MpiError(f"not an MPI compiler wrapper: its command links no MPI library: {show_output[:200]}")
     for folder in [*folders, *_SYSTEM_FOLDERS]:
         for name in names:
             candidate = folder / f"lib{name}.so"
@@ -105,7 +105,7 @@ def _resolve_library(library: Path) -> Path:
 
 
 @lru_cache(maxsize=64)
-def library_version_text(library: Path) -> str:
+def query_library_version(library: Path) -> str:
     """Returns the text of MPI_Get_library_version, which may be called before MPI_Init. Calls it in a separate process,
     because two MPIs must not be loaded into one process."""
-    return capture_output([sys.executable, "-ISc", _VERSION_QUERY, str(library)])
+    return capture_output([sys.executable, "-ISc", _VERSION_QUERY_SCRIPT, str(library)])

@@ -14,12 +14,12 @@ from pathlib import Path
 from nearfield.base import disk_cache, job_key, shared_heap
 from nearfield.base.errors import NearfieldError
 from nearfield.base.files import read_small_file
-from nearfield.mpi.build import program
+from nearfield.mpi.build import build_target
 from nearfield.mpi.families import FAMILIES
 from nearfield.mpi.installation import Installation
 from nearfield.mpi.process import run
 
-_TIMEOUT_S = 30
+_PROBE_TIMEOUT_S = 30
 _MPI_VARIABLE_PREFIXES = ("OMPI_MCA_", "PRTE_MCA_", "MPIR_CVAR_", "I_MPI_", "UCX_", "FI_")
 
 
@@ -28,26 +28,26 @@ def transport_or_reason(inst: Installation) -> tuple[str | None, str]:
     Builds the engine if necessary. The result is cached on disk for this host and the MPI variables in the
     environment."""
     try:
-        engine = program(inst)
-        question = [str(engine), *_environment_key()]
-        if known := disk_cache.get("transport", question):
+        engine = build_target(inst)
+        question = [str(engine), *_environment_identity()]
+        if known := disk_cache.get_value("transport", question):
             return str(known), ""
         carrier, reason = _detect_transport(inst, engine)
         if carrier:
-            disk_cache.put("transport", question, carrier, [engine])
+            disk_cache.store_value("transport", question, carrier, [engine])
         return carrier, reason
     except NearfieldError as error:
         return None, error.message
 
 
-def _environment_key() -> list[str]:
+def _environment_identity() -> list[str]:
     """Returns everything besides the executable on which the transport may depend: the host, the kernel, the user, the
     container and the MPI variables."""
     settings = sorted(f"{k}={v}" for k, v in os.environ.items() if k.startswith(_MPI_VARIABLE_PREFIXES))
-    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_container_key(), *settings]
+    return [os.uname().nodename, os.uname().release, str(os.geteuid()), *_container_identity(), *settings]
 
 
-def _container_key() -> list[str]:
+def _container_identity() -> list[str]:
     """Returns values that differ between containers: the user namespace and the seccomp status."""
     status = (read_small_file("/proc/self/status") or "").splitlines()
     filters = [line for line in status if line.startswith("Seccomp")]
@@ -62,7 +62,7 @@ def _detect_transport(inst: Installation, engine: Path) -> tuple[str | None, str
     carrier, reason = _probe_transport(inst, engine, {})
     if carrier:
         return carrier, reason
-    heap = shared_heap.preload_variables(os.environ)
+    heap = shared_heap.heap_preload_variables(os.environ)
     with_heap, _ = _probe_transport(inst, engine, heap | job_key.make_key_variable(heap))
     return (f"{with_heap}, which only the shared heap allows", "") if with_heap else (carrier, reason)
 
@@ -75,23 +75,23 @@ def _probe_transport(inst: Installation, engine: Path, environment: Mapping[str,
         [str(engine), "--transport-probe"],
         2,
         oversubscribe=len(os.sched_getaffinity(0)) < 2,
-        timeout_s=_TIMEOUT_S,
-        env={**family.verbose, **environment},
+        timeout_s=_PROBE_TIMEOUT_S,
+        env={**family.verbose_variables, **environment},
         on_line=lambda stream, line: lines.append(line),
     )
     if done.timed_out:
-        return None, f"2 ranks did not finish within {_TIMEOUT_S} s"
+        return None, f"2 ranks did not finish within {_PROBE_TIMEOUT_S} s"
     if done.exit_code:
-        said = [*done.words, done.silence][0]
+        said = [*done.output_lines, done.describe_silence][0]
         return None, f"2 ranks failed with exit code {done.exit_code}: {said}"
     text = "\n".join(lines)
-    carrier = family.transport(text)
+    carrier = family.parse_transport(text)
     if carrier is None:
         return None, f"{inst.name} does not say it in a way that nearfield understands"
-    return carrier + single_copy_text(text), ""
+    return carrier + format_single_copies(text), ""
 
 
-def single_copy_text(text: str) -> str:
+def format_single_copies(text: str) -> str:
     """Returns text about the single copies that the engine counted; empty if it did not count."""
     found = re.search(r"^single_copies (\d+)", text, re.MULTILINE)
     if not found:

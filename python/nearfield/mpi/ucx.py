@@ -3,7 +3,7 @@
 import re
 
 
-def ucx_lanes(text: str) -> str | None:
+def parse_ucx_lanes(text: str) -> str | None:
     """Returns the lanes for tagged messages to the other rank on this node, from a log at level `info` with lines such
     as `ep_cfg[1]: tag(sysv/memory cma/memory) ...` or `intra-node cfg#1 tag(...)`; None if there are none."""
     for lanes in re.findall(r"(?:ep_cfg\[\d+\]:|intra-node cfg#\d+)\s+tag\(([^)]*)\)", text):

@@ -14,28 +14,28 @@ _CHECKED_PROGRAMS = ("mpicxx", "mpirun", "mpiexec")
 
 
 @dataclass(frozen=True)
-class Wheel:
+class MpiWheel:
     """An MPI that is installed as a Python wheel."""
 
     name: str
     version: str
     family: str
-    bin: Path
-    overwritten: tuple[str, ...]  # names of files in bin that another wheel overwrote
+    bin_folder: Path
+    overwritten_programs: tuple[str, ...]  # names of files in bin that another wheel overwrote
 
     @property
     def title(self) -> str:
         return f"{self.name} {self.version}"
 
-    def holds(self, installation: Installation) -> bool:
-        return installation.family == self.family and installation.compiler.parent == self.bin
+    def contains(self, installation: Installation) -> bool:
+        return installation.family == self.family and installation.compiler.parent == self.bin_folder
 
 
-def find_wheels() -> list[Wheel]:
+def find_mpi_wheels() -> list[MpiWheel]:
     """Returns the MPI wheels in this Python environment, in the order of the families' `wheels`."""
-    known = {name: family.name for family in FAMILIES.values() for name in family.wheels}
+    known = {name: family.name for family in FAMILIES.values() for name in family.wheel_names}
     found = [
-        _wheel(distribution, name, known[name])
+        _make_wheel(distribution, name, known[name])
         for distribution in importlib.metadata.distributions()
         if (name := (distribution.metadata["Name"] or "").lower().replace("_", "-")) in known
     ]
@@ -43,13 +43,13 @@ def find_wheels() -> list[Wheel]:
     return sorted((w for w in found if w), key=lambda w: order.index(w.name))
 
 
-def _wheel(distribution: importlib.metadata.Distribution, name: str, family: str) -> Wheel | None:
+def _make_wheel(distribution: importlib.metadata.Distribution, name: str, family: str) -> MpiWheel | None:
     files = {f.name: f for f in distribution.files or () if f.parent.name == "bin" and f.name in _CHECKED_PROGRAMS}
     if not files:
         return None
     bin_dir = Path(str(next(iter(files.values())).locate())).resolve().parent
     changed = tuple(sorted(n for n, file in files.items() if not _is_as_installed(file)))
-    return Wheel(name, distribution.version, family, bin_dir, changed)
+    return MpiWheel(name, distribution.version, family, bin_dir, changed)
 
 
 def _is_as_installed(file: importlib.metadata.PackagePath) -> bool:

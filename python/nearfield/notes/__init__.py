@@ -1,6 +1,7 @@
-"""Notes on source code: what a command found at a source line, how much time it costs, and how to fix it.
+"""Notes on source code: a note says what a command found at a source line, how much time this costs, and how to fix it.
 
-`note` defines a note, `text` prints notes like a compiler, `sarif` writes them for editors and CI."""
+`note` defines notes, `text` formats them like messages of a compiler, `plain` converts them for --json, and `sarif` for
+editors and CI."""
 
 from nearfield.notes.note import (
     Evidence,

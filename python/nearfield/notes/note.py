@@ -1,4 +1,4 @@
-"""Defines a note on a source line as plain data, which the renderers format."""
+"""Defines a note on a source line as data, independent of the output formats."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-Level = Literal["note", "warning", "error"]  # the severities of SARIF and of compilers
+Severity = Literal["note", "warning", "error"]  # the severities of SARIF and of compilers
 
 
 @dataclass(frozen=True)
 class NoteRule:
-    """The rule that a note comes from, such as cold-send, with its explanation."""
+    """The rule, such as cold-send, that a note reports a violation of, with its explanation."""
 
     id: str  # for example cold-send
     summary: str  # for example "A message is sent long after its data were written"
     explanation: str  # sentences with details
-    source: str = ""  # the paper and section
+    source: str = ""  # the paper and its section on which the rule is based
     help_uri: str = ""
 
 
@@ -42,8 +42,8 @@ class RelatedPlace:
 
 @dataclass(frozen=True)
 class LostTime:
-    """The run time that a finding costs, in s, summed over all calls, with an interval if the inputs of the sum have
-    one."""
+    """The run time in s that a finding costs, summed over all calls, with the ends `low` and `high` of its confidence
+    interval."""
 
     seconds: float
     low: float
@@ -53,7 +53,7 @@ class LostTime:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A measured, simulated or counted number that supports a note."""
+    """A number that supports a note, and how it was obtained."""
 
     name: str  # for example "one call, data in memory"
     value: float
@@ -91,7 +91,7 @@ class Note:
     message: str  # the finding with its numbers, as a sentence
     advice: str = ""  # how to fix it, as sentences
     loss: LostTime | None = None
-    level: Level = "note"
+    level: Severity = "note"
     evidence: tuple[Evidence, ...] = ()
     related: tuple[RelatedPlace, ...] = ()
     fixes: tuple[Fix, ...] = ()

@@ -10,8 +10,8 @@ from nearfield.notes.note import Note
 
 
 def notes_as_dicts(notes: Sequence[Note]) -> list[dict[str, Any]]:
-    """Returns the notes as data for JSON. Of a note's rule only the id is included; the fields of its place are at the
-    top level."""
+    """Returns the notes as data for JSON. A note's rule is represented by its id, and the fields of its place are at
+    the top level."""
     return [_note_as_dict(note) for note in notes]
 
 

@@ -1,4 +1,4 @@
-"""Prints notes like a compiler: place, severity, message and rule on one line, details below."""
+"""Formats notes like messages of a compiler: place, severity, message and rule on one line, with details below."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def note_text(note: Note) -> str:
     """Returns one note as lines of text, without a line end after the last."""
     lines = [f"{place_text(note.place)}: {note.level}: {note.message} [{note.rule.id}]"]
     lines += [f"{place_text(other.place)}: note: {other.message}" for other in note.related]
-    more = {
+    details = {
         "lost": loss_text(note.loss) if note.loss else "",
         "do": note.advice,
         "rule": f"{note.rule.summary}. {note.rule.source}".strip(),
     }
-    lines += [f"    {name}: {text}" for name, text in more.items() if text]
+    lines += [f"    {name}: {text}" for name, text in details.items() if text]
     return "\n".join(lines)
 
 
@@ -39,10 +39,10 @@ def place_text(place: SourcePlace) -> str:
 
 def loss_text(loss: LostTime) -> str:
     """Returns lost time as '3.10 ms (2.90 ms to 3.30 ms), 2.3 % of the run'."""
-    said, low, high = (format_ns(seconds * 1e9) for seconds in (loss.seconds, loss.low, loss.high))
-    if (low, high) != (said, said):
-        said += f" ({low} to {high})"
-    return said if loss.share is None else f"{said}, {loss.share * 100:.2g} % of the run"
+    text, low, high = (format_ns(seconds * 1e9) for seconds in (loss.seconds, loss.low, loss.high))
+    if (low, high) != (text, text):
+        text += f" ({low} to {high})"
+    return text if loss.share is None else f"{text}, {loss.share * 100:.2g} % of the run"
 
 
 def shorten_path(file: str) -> str:

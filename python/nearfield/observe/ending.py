@@ -1,5 +1,5 @@
-"""Handles signals that end an observation: ends all processes of the observed program, removes what they left behind,
-and distinguishes the signal from a failure of the program."""
+"""Handles signals that end an observation: ends all processes of the observed program, removes their leftovers in
+shared memory, and distinguishes the signal from a failure of the program."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ GRACE_PERIOD_S = 10.0  # time in which the ranks must end by themselves after a 
 
 
 class EndedBySignal(NearfieldError):
-    """A signal ended nearfield, together with the observed program, before there was a result."""
+    """nearfield and the observed program were terminated by a signal before there was a result."""
 
-    def __init__(self, number: int, when: str, remedy: str = "") -> None:
-        super().__init__(f"{signal_name(number)} ended this {when}", remedy)
+    def __init__(self, number: int, phase: str, remedy: str = "") -> None:
+        super().__init__(f"{signal_name(number)} ended this {phase}", remedy)
         self.exit_code = 128 + number
 
 
@@ -33,45 +33,47 @@ def signal_name(number: int) -> str:
 
 
 @contextmanager
-def signals_as_errors(when: str) -> Iterator[None]:
+def signals_as_errors(phase: str) -> Iterator[None]:
     """Raises EndedBySignal inside the block when SIGINT, SIGTERM or SIGHUP arrives. Must be entered in the main
     thread."""
 
-    def end(number: int, frame: FrameType | None) -> NoReturn:
-        raise EndedBySignal(number, when)
+    def raise_error(number: int, frame: FrameType | None) -> NoReturn:
+        raise EndedBySignal(number, phase)
 
-    heeded = [number for number in END_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # nohup ignores SIGHUP
-    before = {number: signal.signal(number, end) for number in heeded}
+    # nohup makes a process ignore SIGHUP.
+    handled_signals = [number for number in END_SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    earlier_handlers = {number: signal.signal(number, raise_error) for number in handled_signals}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier_handlers.items():
             signal.signal(number, handler)
 
 
-class EndSignal:
+class EndSignalRecorder:
     """Records the first end signal that arrives while a command runs, and then ends all processes of the command."""
 
     def __init__(self) -> None:
-        self.signal = 0  # the first end signal; 0: none
-        # The mark identifies the command's processes; shared memory before its start.
-        self.mark, self._before = uuid.uuid4().hex, snapshot_shm()
-        self._patience: Timer | None = None
+        self.first_signal = 0  # the first end signal; 0: none
+        # `process_mark` identifies the command's processes. The shared memory segments existed before the command's
+        # start.
+        self.process_mark, self._earlier_shared_memory = uuid.uuid4().hex, snapshot_shm()
+        self._kill_timer: Timer | None = None
 
-    def record(self, number: int) -> None:
+    def record_signal(self, number: int) -> None:
         """Records a signal that was also forwarded to the command. Starts a timer that kills the command's processes
         after GRACE_PERIOD_S."""
-        if number in END_SIGNALS and not self.signal:
-            self.signal = number
-            self._patience = Timer(GRACE_PERIOD_S, self._end_all)
-            self._patience.daemon = True
-            self._patience.start()
+        if number in END_SIGNALS and not self.first_signal:
+            self.first_signal = number
+            self._kill_timer = Timer(GRACE_PERIOD_S, self._kill_all_processes)
+            self._kill_timer.daemon = True
+            self._kill_timer.start()
 
-    def end_remaining(self) -> None:
-        """Kills the remaining processes of a command that a signal has ended."""
-        if self._patience:
-            self._patience.cancel()
-            self._end_all()
+    def kill_remaining_processes(self) -> None:
+        """Kills the remaining processes of the command if it was terminated by a signal."""
+        if self._kill_timer:
+            self._kill_timer.cancel()
+            self._kill_all_processes()
 
-    def _end_all(self) -> None:
-        clean_up_after_death(self.mark, None, [], sorted(self._before))
+    def _kill_all_processes(self) -> None:
+        clean_up_after_death(self.process_mark, None, [], sorted(self._earlier_shared_memory))

@@ -19,7 +19,7 @@ from nearfield.base import disk_cache
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.base.files import atomic_write
 
-LIBRARY = "libnearfield_observe.so"
+HOOK_LIBRARY_NAME = "libnearfield_observe.so"
 _COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
 # Functions of the C library that ranges.cpp replaces at link time (--wrap)
 WRAPPED_FUNCTIONS = (*_COPY_FUNCTIONS, "memcmp")
@@ -31,8 +31,8 @@ class Language:
 
     verb: str
     name: str
-    variable: str  # environment variable that names the real compiler
-    compiler: str  # the default compiler
+    compiler_variable: str  # environment variable that names the real compiler
+    default_compiler: str  # the default compiler
 
 
 LANGUAGES = {
@@ -47,18 +47,18 @@ LANGUAGES = {
 
 def hook_library() -> Path:
     """Returns the path of the hook library, which is built with the package and is not linked to any MPI."""
-    return Path(_native.__file__).with_name(LIBRARY)
+    return Path(_native.__file__).with_name(HOOK_LIBRARY_NAME)
 
 
-def compiler_command(language: Language, words: Sequence[str]) -> list[str]:
+def compiler_command(language: Language, arguments: Sequence[str]) -> list[str]:
     """Returns the command line of the real compiler with hook options. Raises UsageError if the compiler is missing,
     and MpiError if it does not support hooks."""
-    compiler = (os.environ.get(language.variable) or language.compiler).split()
-    found = shutil.which(compiler[0])
-    if not found:
-        remedy = f"install one, or name it: {language.variable}=/path/of/compiler"
+    compiler = (os.environ.get(language.compiler_variable) or language.default_compiler).split()
+    compiler_path = shutil.which(compiler[0])
+    if not compiler_path:
+        remedy = f"install one, or name it: {language.compiler_variable}=/path/of/compiler"
         raise UsageError(f"there is no {language.name} compiler '{compiler[0]}'", remedy)
-    return [found, *compiler[1:], *hook_options(found, language), *words]
+    return [compiler_path, *compiler[1:], *hook_options(compiler_path, language), *arguments]
 
 
 def hook_options(compiler: str, language: Language, *, links_library: bool = True) -> list[str]:
@@ -73,7 +73,7 @@ def hook_options(compiler: str, language: Language, *, links_library: bool = Tru
         return [*_clang_options(language), *(_link_options("-Wl,") if links_library else [])]
     raise MpiError(
         f"{compiler} is neither gcc nor clang, and other compilers have no hooks at loads and stores",
-        f"compile this program with gcc, clang or gfortran: {language.variable}=gcc",
+        f"compile this program with gcc, clang or gfortran: {language.compiler_variable}=gcc",
     )
 
 
@@ -84,10 +84,12 @@ def _wrapper_variables() -> list[str | None]:
 
 def _compiler_kind(compiler: str) -> str | None:
     try:
-        said = subprocess.run([compiler, "-v"], capture_output=True, text=True, errors="replace", timeout=20).stderr
+        version_text = subprocess.run(
+            [compiler, "-v"], capture_output=True, text=True, errors="replace", timeout=20
+        ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return "clang" if "clang version" in said else "gcc" if "gcc version" in said else None
+    return "clang" if "clang version" in version_text else "gcc" if "gcc version" in version_text else None
 
 
 def _code_options(language: Language) -> list[str]:
@@ -98,9 +100,9 @@ def _code_options(language: Language) -> list[str]:
 
 def _link_options(prefix: str = "") -> list[str]:
     folder = hook_library().parent
-    words = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED_FUNCTIONS)]
-    passed = [f"{prefix}{word}" for word in words]
-    return [f"-L{folder}", "-lnearfield_observe", *passed]
+    options = ["-rpath", str(folder), *(f"--wrap={name}" for name in WRAPPED_FUNCTIONS)]
+    prefixed_options = [f"{prefix}{word}" for word in options]
+    return [f"-L{folder}", "-lnearfield_observe", *prefixed_options]
 
 
 def _specs_file(language: Language, *, links_library: bool) -> Path:

@@ -1,7 +1,7 @@
 """Combines replays of one program that differ only in when its ranks start.
 
 Ranks of a node share caches, whose contents depend on the order in which the ranks access memory. With another order,
-a replay takes some per cent more or less time. So the replays with different starts (ReplayOptions::start_seed in
+the time of a replay differs by some per cent. So the replays with different starts (ReplayOptions::start_seed in
 src/sim/run/replay/program.hpp) are samples, and their means have confidence intervals."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from nearfield.base.estimates import Estimate, estimate_mean
-from nearfield.observe.replay import CallSite, Cluster, Replay, Times
+from nearfield.observe.replay import CallSite, Cluster, Replay, TimesByPolicy
 from nearfield.observe.replay_profile import memory_counts
 
 
@@ -31,16 +31,16 @@ class RepeatedReplay:
         """Returns whether there are several replays. The intervals of a single one have no width."""
         return len(self.replays) > 1
 
-    def time_ns(self) -> Times:
+    def time_ns(self) -> TimesByPolicy:
         """Returns the time of the slowest rank in ns, by policy and memory slowdown."""
         return _mean_times([one.time_ns() for one in self.replays])
 
-    def rank_times(self) -> list[Times]:
+    def rank_times(self) -> list[TimesByPolicy]:
         """Returns for each rank the time in MPI calls and between them."""
         of_replays = [one.rank_times() for one in self.replays]
         return [_mean_times(of_rank) for of_rank in zip(*of_replays, strict=True)]
 
-    def computing_ns(self) -> Times:
+    def computing_ns(self) -> TimesByPolicy:
         """Returns the time between MPI calls in ns, summed over ranks, by policy and memory slowdown."""
         return _mean_times([one.computing_ns() for one in self.replays])
 
@@ -55,7 +55,7 @@ class RepeatedReplay:
 
     def memory_counts(self) -> dict[str, list[int]]:
         """Returns the counts of all nodes' memory that are not 0 in every replay, by name, then by policy."""
-        of_replays = [memory_counts(one.found.memory) for one in self.replays]
+        of_replays = [memory_counts(one.replayed.memory) for one in self.replays]
         none = [0] * len(self.cluster.policies)
         names = dict.fromkeys(name for counts in of_replays for name in counts)
         return {
@@ -65,16 +65,16 @@ class RepeatedReplay:
 
     def estimate_time(self, policy: int, speed: int) -> Estimate:
         """Returns the time of the slowest rank in ns."""
-        return self._estimate(lambda times: times[policy][speed])
+        return self._estimate_mean(lambda times: times[policy][speed])
 
     def estimate_saving(self, policy: int, speed: int) -> Estimate:
-        """Returns the fraction of the base policy's time that a policy saves. In one replay both have the same order of
-        accesses, so that this scatters less than the times do."""
-        return self._estimate(lambda times: 1 - times[policy][speed] / times[0][speed] if times[0][speed] else 0.0)
+        """Returns the fraction of the base policy's time that a policy saves. Within one replay, both policies have the
+        same order of accesses, so that the saving scatters less than the times do."""
+        return self._estimate_mean(lambda times: 1 - times[policy][speed] / times[0][speed] if times[0][speed] else 0.0)
 
-    def _estimate(self, value_of: Callable[[Times], float]) -> Estimate:
+    def _estimate_mean(self, value_of: Callable[[TimesByPolicy], float]) -> Estimate:
         return estimate_mean([value_of(one.time_ns()) for one in self.replays])
 
 
-def _mean_times(samples: Sequence[Times]) -> Times:
+def _mean_times(samples: Sequence[TimesByPolicy]) -> TimesByPolicy:
     return [[fmean(values) for values in zip(*of_policy, strict=True)] for of_policy in zip(*samples, strict=True)]

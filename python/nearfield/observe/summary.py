@@ -11,10 +11,10 @@ from typing import Any
 from nearfield._native import stream
 from nearfield.base.frames import pl
 from nearfield.observe import trace as traces
-from nearfield.observe.source_lines import UNKNOWN, UNKNOWN_LINE, Line, line_of
+from nearfield.observe.source_lines import UNKNOWN_LINE, UNKNOWN_NAME, SourceLine, line_of
 from nearfield.observe.stream_events import StreamEvents
-from nearfield.observe.symbols import how_to_name
-from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
+from nearfield.observe.symbols import missing_names_advice
+from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams_as_errors
 
 
 @dataclass
@@ -22,10 +22,10 @@ class CallSums:
     """Sums over all calls of one MPI function from one source line, on one rank."""
 
     name: str
-    line: Line
+    line: SourceLine
     calls: int = 0
     seconds: float = 0.0
-    sent: int = 0  # messages
+    sent: int = 0  # number of messages
     sent_bytes: int = 0
     received: int = 0
     received_bytes: int = 0
@@ -44,12 +44,12 @@ class RankSummary:
     stream_bytes: int = 0
     delayed_seconds: float | None = None  # runnable but without a core; None if the system does not report it
     calls: list[CallSums] = field(default_factory=list)
-    lines: Counter[Line] = field(default_factory=Counter)  # source line -> number of accesses
+    lines: Counter[SourceLine] = field(default_factory=Counter)  # source line -> number of accesses
     # Source line -> floating-point operations.
-    flops: dict[Line, float] = field(default_factory=lambda: defaultdict(float))
+    flops: dict[SourceLine, float] = field(default_factory=lambda: defaultdict(float))
     regions: Counter[str] = field(default_factory=Counter)  # name of a region -> number of entries
     refused: list[str] = field(default_factory=list)
-    problem: str = ""  # where the stream is broken; empty if it is complete
+    problem: str = ""  # how and where the stream is broken; empty if it is complete
 
 
 def summarize(trace: Trace) -> list[RankSummary]:
@@ -59,31 +59,33 @@ def summarize(trace: Trace) -> list[RankSummary]:
     for rank, file in enumerate(trace.streams()):
         summary = RankSummary(rank, stream_bytes=file.stat().st_size)
         try:
-            with broken_streams():
-                _StreamSummary(summary, lines, flops).read(stream.Reader(str(file)))
+            with broken_streams_as_errors():
+                _StreamSummarizer(summary, lines, flops).read(stream.Reader(str(file)))
         except BrokenTraceError as error:
             summary.problem = error.message
         summaries.append(summary)
     return summaries
 
 
-def read_lines(trace: Trace) -> dict[tuple[str, int], Line]:
+def read_lines(trace: Trace) -> dict[tuple[str, int], SourceLine]:
     """Returns (path, offset) of a code location -> source line, from places.parquet. Raises BrokenTraceError."""
     return {
-        (path, offset): Line(file, number, function) if number else Line(UNKNOWN, 0, function, path, offset)
-        for path, offset, file, number, function, _ in _read_places(trace)
+        (path, offset): SourceLine(file, number, function)
+        if number
+        else SourceLine(UNKNOWN_NAME, 0, function, path, offset)
+        for path, offset, file, number, function, _ in _read_places_file(trace)
     }
 
 
-def how_to_name_functions(lines: Iterable[Line]) -> str:
+def missing_function_names_advice(lines: Iterable[SourceLine]) -> str:
     """Returns advice on how to get names for the unnamed functions among these lines; '' if all have names."""
-    return how_to_name(line.object for line in lines if not line.is_named)
+    return missing_names_advice(line.object for line in lines if not line.is_named)
 
 
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:
     """Returns path -> offset of a code location -> floating-point operations per access, from places.parquet."""
     flops: dict[str, dict[int, float]] = defaultdict(dict)
-    for path, offset, *_, count in _read_places(trace):
+    for path, offset, *_, count in _read_places_file(trace):
         if count:
             flops[path][offset] = count
     return flops
@@ -96,30 +98,34 @@ def flops_of_objects(trace: Trace) -> Callable[[str], Mapping[int, float]] | Non
     return (lambda path: flops.get(path, {})) if flops else None
 
 
-def _read_places(trace: Trace) -> list[tuple[Any, ...]]:
+def _read_places_file(trace: Trace) -> list[tuple[Any, ...]]:
     file = trace.folder / traces.PLACES_FILE
     try:
-        found = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
+        places = pl.read_parquet(file.read_bytes()).select(list(traces.PLACE_COLUMNS))
     except OSError:
         return []  # the observation was not completed
     except pl.exceptions.PolarsError as error:
-        raise BrokenTraceError(f"{file} cannot be read: {str(error).splitlines()[0]}", traces.REMEDY) from error
+        raise BrokenTraceError(
+            f"{file} cannot be read: {str(error).splitlines()[0]}", traces.OBSERVE_AGAIN_REMEDY
+        ) from error
     for name, kind in traces.PLACE_COLUMNS.items():
-        if found[name].dtype.to_python() is not kind or found[name].null_count():
-            raise BrokenTraceError(f"the column '{name}' of {file} does not consist of {kind.__name__}", traces.REMEDY)
-    return [(os.fsdecode(path), *others) for path, *others in found.rows()]
+        if places[name].dtype.to_python() is not kind or places[name].null_count():
+            raise BrokenTraceError(
+                f"the column '{name}' of {file} does not consist of {kind.__name__}", traces.OBSERVE_AGAIN_REMEDY
+            )
+    return [(os.fsdecode(path), *other_columns) for path, *other_columns in places.rows()]
 
 
-class _StreamSummary(StreamEvents):
+class _StreamSummarizer(StreamEvents):
     def __init__(
-        self, summary: RankSummary, lines: dict[tuple[str, int], Line], flops: dict[str, dict[int, float]]
+        self, summary: RankSummary, lines: dict[tuple[str, int], SourceLine], flops: dict[str, dict[int, float]]
     ) -> None:
         super().__init__(lines)
         self.summary, self.flops = summary, flops
-        self.counts = stream.SiteCounts()
-        self.posted: dict[int, CallSums] = {}  # request -> sums of the call that posted the receive
-        self.by_call: dict[tuple[int, Line], CallSums] = {}
-        self.now: CallSums | None = None
+        self.site_counts = stream.SiteCounts()
+        self.posting_call_by_request: dict[int, CallSums] = {}  # request -> sums of the call that posted the receive
+        self.sums_by_call: dict[tuple[int, SourceLine], CallSums] = {}
+        self.current_call: CallSums | None = None
 
     def read(self, reader: stream.Reader) -> None:
         """Reads the whole stream and adds its events and accesses to the summary."""
@@ -127,18 +133,18 @@ class _StreamSummary(StreamEvents):
             super().read(reader)
         finally:
             self._count_lines(reader)
-            self.summary.calls = list(self.by_call.values())
+            self.summary.calls = list(self.sums_by_call.values())
 
-    def pass_accesses(self, reader: stream.Reader) -> None:
-        passed = reader.pass_accesses(self.counts)
+    def skip_accesses(self, reader: stream.Reader) -> None:
+        passed = reader.pass_accesses(self.site_counts)
         self.summary.loads += passed.loads
         self.summary.stores += passed.stores
         self.summary.accessed_bytes += passed.bytes
 
     def _count_lines(self, reader: stream.Reader) -> None:
-        for site, accesses in zip(reader.sites, self.counts.accesses, strict=False):
-            path = self.objects.get(site.object, "")
-            line = line_of(self.lines, (path, site.offset)).merge_by_function()
+        for site, accesses in zip(reader.sites, self.site_counts.accesses, strict=False):
+            path = self.path_by_object.get(site.object, "")
+            line = line_of(self.line_by_location, (path, site.offset)).merge_by_function()
             self.summary.lines[line] += accesses
             if flops := self.flops.get(path, {}).get(site.offset):
                 self.summary.flops[line] += flops * accesses
@@ -150,44 +156,44 @@ class _StreamSummary(StreamEvents):
         self.summary.delayed_seconds = 0.0 if delays else None
 
     def on_enter(self, name: int, call_site: int, delayed_ns: int, **_: Any) -> None:
-        self._delayed(delayed_ns)
+        self._add_delay(delayed_ns)
         key = name, self.line_of_call(name, call_site)
-        if key not in self.by_call:
-            self.by_call[key] = CallSums(self.text_of(name), key[1])
-        self.now = self.by_call[key]
-        self.now.calls += 1
+        if key not in self.sums_by_call:
+            self.sums_by_call[key] = CallSums(self.text_of(name), key[1])
+        self.current_call = self.sums_by_call[key]
+        self.current_call.calls += 1
 
-    def _delayed(self, delayed_ns: int) -> None:
+    def _add_delay(self, delayed_ns: int) -> None:
         if self.summary.delayed_seconds is not None:
             self.summary.delayed_seconds += delayed_ns / 1e9
 
     def on_leave(self, since_ns: int, delayed_ns: int) -> None:
-        self._delayed(delayed_ns)
-        if self.now:
-            self.now.seconds += since_ns / 1e9
-        self.now = None
+        self._add_delay(delayed_ns)
+        if self.current_call:
+            self.current_call.seconds += since_ns / 1e9
+        self.current_call = None
 
     def on_send(self, peer: int, data: dict[str, int], **_: Any) -> None:
-        if self.now and peer >= 0:
-            self.now.sent += 1
-            self.now.sent_bytes += self.bytes_of(data)
-            self.now.peers.add(peer)
+        if self.current_call and peer >= 0:
+            self.current_call.sent += 1
+            self.current_call.sent_bytes += self.total_bytes_of(data)
+            self.current_call.peers.add(peer)
 
     def on_receive(self, request: int, **_: Any) -> None:
-        if self.now:
-            self.posted[request] = self.now
+        if self.current_call:
+            self.posting_call_by_request[request] = self.current_call
 
     def on_outcome(self, request: int, peer: int, bytes: int, **_: Any) -> None:  # noqa: A002
-        calls = self.posted.pop(request, None)
+        calls = self.posting_call_by_request.pop(request, None)
         if calls and peer >= 0:
             calls.received += 1
             calls.received_bytes += bytes
             calls.peers.add(peer)
 
     def on_collective(self, gives: list[dict[str, int]], gets: list[dict[str, int]], **_: Any) -> None:
-        if self.now:
-            self.now.sent_bytes += self.bytes_of(*gives)
-            self.now.received_bytes += self.bytes_of(*gets)
+        if self.current_call:
+            self.current_call.sent_bytes += self.total_bytes_of(*gives)
+            self.current_call.received_bytes += self.total_bytes_of(*gets)
 
     def on_region(self, name: int, level: int) -> None:
         if level > 0:
@@ -199,13 +205,13 @@ class _StreamSummary(StreamEvents):
 
 def combine_ranks(summaries: list[RankSummary]) -> list[CallSums]:
     """Returns the call sums of all ranks combined, in descending order of time."""
-    together: dict[tuple[str, Line], CallSums] = defaultdict(lambda: CallSums("", UNKNOWN_LINE))
+    sums_by_call: dict[tuple[str, SourceLine], CallSums] = defaultdict(lambda: CallSums("", UNKNOWN_LINE))
     for calls in (calls for summary in summaries for calls in summary.calls):
         key = calls.name, calls.line
-        if key not in together:
-            together[key] = CallSums(calls.name, calls.line)
-        sum_of = together[key]
-        for what in ("calls", "seconds", "sent", "sent_bytes", "received", "received_bytes"):
-            setattr(sum_of, what, getattr(sum_of, what) + getattr(calls, what))
-        sum_of.peers |= calls.peers
-    return sorted(together.values(), key=lambda calls: -calls.seconds)
+        if key not in sums_by_call:
+            sums_by_call[key] = CallSums(calls.name, calls.line)
+        total = sums_by_call[key]
+        for field_name in ("calls", "seconds", "sent", "sent_bytes", "received", "received_bytes"):
+            setattr(total, field_name, getattr(total, field_name) + getattr(calls, field_name))
+        total.peers |= calls.peers
+    return sorted(sums_by_call.values(), key=lambda calls: -calls.seconds)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from nearfield.base.words import join_and
 
 _FUNCTION_LETTERS = "TtWwi"  # nm's letters for symbols of functions: global, local, weak, indirect
-_DEBIAN = "-dbgsym"
-_MAX_NAMED = 3  # object files named in a sentence
+_DEBIAN_SUFFIX = "-dbgsym"
+_MAX_NAMED_FILES = 3  # object files named in a sentence
 
 
 class Symbol(NamedTuple):
@@ -28,29 +28,29 @@ class Symbol(NamedTuple):
     name: str
 
 
-def functions_of(path: str, *, demangled: bool) -> list[Symbol]:
+def function_symbols_of(path: str, *, demangled: bool) -> list[Symbol]:
     """Returns the function symbols of a file that have a size, in order of their offsets, from nm. Returns [] if nm is
     missing. A stripped file has only exported functions."""
-    found = set()
-    for more in ([], ["--dynamic"]):
-        words = ["nm", "--defined-only", "--print-size", *more, *(["--demangle"] if demangled else []), path]
+    symbols = set()
+    for table_options in ([], ["--dynamic"]):
+        command = ["nm", "--defined-only", "--print-size", *table_options, *(["--demangle"] if demangled else []), path]
         try:
-            done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+            result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         except OSError:
             return []
-        for line in done.stdout.splitlines():
+        for line in result.stdout.splitlines():
             parts = line.split(" ", 3)
             if len(parts) == 4 and parts[2] in _FUNCTION_LETTERS:
                 name = parts[3] if demangled else parts[3].partition("@")[0]
-                found.add(Symbol(int(parts[0], 16), int(parts[1], 16), name))
-    return sorted(found)
+                symbols.add(Symbol(int(parts[0], 16), int(parts[1], 16), name))
+    return sorted(symbols)
 
 
 class FunctionNames:
     """Looks up the function that covers an offset of an object file."""
 
     def __init__(self, path: str) -> None:
-        self._symbols = [symbol for symbol in functions_of(path, demangled=True) if symbol.size_bytes]
+        self._symbols = [symbol for symbol in function_symbols_of(path, demangled=True) if symbol.size_bytes]
         self._starts = [symbol.offset for symbol in self._symbols]
 
     def function_at(self, offset: int) -> str:
@@ -67,18 +67,22 @@ class FunctionNames:
         return covering[0].partition("@")[0] if covering else ""
 
 
-def how_to_name(objects: Iterable[str]) -> str:
-    """Returns advice on how to get names for functions of these object files; '' without files. The packages are those
+def missing_names_advice(objects: Iterable[str]) -> str:
+    """Returns advice on how to get names for functions of these object files; '' without files. It recommends packages
     of this host."""
     paths = sorted({path for path in objects if path})
     if not paths:
         return ""
     packages = sorted({package for path in paths if (package := debugging_package(path))})
     names = sorted({Path(path).name for path in paths})
-    which = join_and(names[:_MAX_NAMED]) if len(names) <= _MAX_NAMED else f"{join_and(names[:_MAX_NAMED])} and others"
+    which = (
+        join_and(names[:_MAX_NAMED_FILES])
+        if len(names) <= _MAX_NAMED_FILES
+        else f"{join_and(names[:_MAX_NAMED_FILES])} and others"
+    )
     remedy = "use files with symbols (compiled with -g, not stripped)"
     if packages:
-        archive = " from Debian's debug archive" if packages[0].endswith(_DEBIAN) else ""
+        archive = " from Debian's debug archive" if packages[0].endswith(_DEBIAN_SUFFIX) else ""
         remedy = f"install {join_and(packages)}{archive}"
     return (
         f"some functions in {which} have no names, because the files are stripped; to see names, {remedy}, and observe "
@@ -88,7 +92,7 @@ def how_to_name(objects: Iterable[str]) -> str:
 
 def debugging_package(path: str) -> str:
     """Returns the package with the debugging information for a file of this host; '' if unknown."""
-    for owner_of, suffix in ((_debian_owner, _DEBIAN), (_rpm_owner, "-debuginfo")):
+    for owner_of, suffix in ((_debian_owner, _DEBIAN_SUFFIX), (_rpm_owner, "-debuginfo")):
         if owner := owner_of(path):
             return owner + suffix
     return ""
@@ -97,20 +101,20 @@ def debugging_package(path: str) -> str:
 def _debian_owner(path: str) -> str:
     """Returns the Debian package that owns the file; dpkg may list the file with or without /usr."""
     real = os.path.realpath(path)
-    ways = dict.fromkeys((path, real, real.removeprefix("/usr"), f"/usr{path}"))
-    said = _output_of(["dpkg-query", "--search", *ways])
-    return said.partition(":")[0] if "," not in said.partition(":")[0] else ""
+    candidate_paths = dict.fromkeys((path, real, real.removeprefix("/usr"), f"/usr{path}"))
+    output = _read_output_of(["dpkg-query", "--search", *candidate_paths])
+    return output.partition(":")[0] if "," not in output.partition(":")[0] else ""
 
 
 def _rpm_owner(path: str) -> str:
-    said = _output_of(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
-    return said.splitlines()[0] if said and " " not in said.splitlines()[0] else ""
+    output = _read_output_of(["rpm", "--query", "--file", "--queryformat", "%{NAME}\n", path])
+    return output.splitlines()[0] if output and " " not in output.splitlines()[0] else ""
 
 
-def _output_of(words: list[str]) -> str:
-    if not shutil.which(words[0]):
+def _read_output_of(command: list[str]) -> str:
+    if not shutil.which(command[0]):
         return ""
     try:
-        return subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=20).stdout
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=20).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

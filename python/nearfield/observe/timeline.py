@@ -1,4 +1,4 @@
-"""Returns what each rank did at which time, as Chrome's trace JSON, for Perfetto (https://ui.perfetto.dev), Speedscope
+"""Returns timelines of the ranks as Chrome's trace JSON, for Perfetto (https://ui.perfetto.dev), Speedscope
 and chrome://tracing: a process for each node, a thread for each rank, and a slice for each MPI call.
 
 The times are those of a simulated program, or those of the observed run. Clocks of hosts differ, so the ranks of an
@@ -16,15 +16,15 @@ from typing import Any
 
 from nearfield._native import replay, stream
 from nearfield.observe.replay import Replay
-from nearfield.observe.source_lines import Line
+from nearfield.observe.source_lines import SourceLine
 from nearfield.observe.stream_events import StreamEvents
 from nearfield.observe.summary import read_lines
-from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams
+from nearfield.observe.trace import BrokenTraceError, Trace, broken_streams_as_errors
 
 Event = dict[str, Any]
 
 # Collectives that no rank leaves before all ranks have begun them.
-_SYNCHRONISING = frozenset(
+_SYNCHRONIZING_COLLECTIVES = frozenset(
     f"MPI_{name}"
     for name in (
         "Barrier", "Allreduce", "Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw", "Reduce_scatter",
@@ -33,19 +33,20 @@ _SYNCHRONISING = frozenset(
 )  # fmt: skip
 
 
-def simulated_timeline(found: Replay) -> str:
+def simulated_timeline(program_replay: Replay) -> str:
     """Returns the simulated times of a program whose schedules were recorded. Inside the calls are slices for waits,
     with an arrow from the send that ended each."""
-    return _to_json(_simulated_events(found))
+    return _to_json(_simulated_events(program_replay))
 
 
 def observed_timeline(trace: Trace) -> tuple[str, list[str]]:
-    """Returns the times of the observed run, and where streams are broken: these are drawn up to there."""
+    """Returns the times of the observed run, and a message for each broken stream, which is drawn up to the point at
+    which it is broken."""
     lines = read_lines(trace)
     ranks, problems = [_ObservedRank(lines) for _ in trace.streams()], []
     for number, (rank, path) in enumerate(zip(ranks, trace.streams(), strict=True)):
         try:
-            with broken_streams():
+            with broken_streams_as_errors():
                 rank.read(stream.Reader(str(path)))
         except BrokenTraceError as error:
             problems.append(f"rank {number}: {error.message}")
@@ -58,7 +59,7 @@ def _to_json(events: Iterable[Event]) -> str:
 
 @dataclass(frozen=True)
 class _Slice:
-    """An interval in which a rank did something. Slices of a rank are nested, or apart."""
+    """An interval in which a rank did something. Two slices of a rank are either nested or disjoint."""
 
     name: str
     begin_ns: float
@@ -67,15 +68,17 @@ class _Slice:
 
 
 def _slice_events(node: int, rank: int, slices: Iterable[_Slice]) -> Iterator[Event]:
-    """Yields the begin and the end of each slice in the order of time, in which slices that touch do not overlap."""
-    open_slices: list[tuple[float, Event]] = []  # their ends, with what both of their events have
+    """Yields the begin and end events of the slices in the order of time. If one slice ends when another begins, the
+    end comes first."""
+    open_slices: list[tuple[float, Event]] = []  # (end of the slice, fields that its two events share)
 
     def close_until(time_ns: float) -> Iterator[Event]:
         while open_slices and open_slices[-1][0] <= time_ns:
             end_ns, event = open_slices.pop()
             yield event | {"ph": "E", "ts": _microseconds(end_ns)}
 
-    # At the same time, what takes no time comes first, and what contains others comes before them.
+    # Of slices that begin at the same time, those of zero length come first, and containing slices precede contained
+    # ones.
     for one in sorted(slices, key=lambda one: (one.begin_ns, one.end_ns > one.begin_ns, -one.end_ns)):
         yield from close_until(one.begin_ns)
         event = {"name": one.name, "pid": node, "tid": rank, "args": one.args}
@@ -89,7 +92,7 @@ def _microseconds(time_ns: float) -> float:
     return round(time_ns) / 1e3
 
 
-def _names(node: int, node_name: str, rank: int) -> Iterator[Event]:
+def _name_events(node: int, node_name: str, rank: int) -> Iterator[Event]:
     """Yields the events that name a process and a thread."""
     yield {"name": "process_name", "ph": "M", "pid": node, "args": {"name": node_name}}
     yield {"name": "thread_name", "ph": "M", "pid": node, "tid": rank, "args": {"name": f"rank {rank}"}}
@@ -99,15 +102,15 @@ def _names(node: int, node_name: str, rank: int) -> Iterator[Event]:
 # ---- simulated programs
 
 
-def _simulated_events(found: Replay) -> Iterator[Event]:
-    each = found.cluster.ranks_per_node
-    schedules = found.schedules()
+def _simulated_events(program_replay: Replay) -> Iterator[Event]:
+    ranks_per_node = program_replay.cluster.ranks_per_node
+    schedules = program_replay.schedules()
     arrows = count(1)
-    for rank, (outcome, steps) in enumerate(zip(found.found.ranks, schedules, strict=True)):
-        node = rank // each
-        yield from _names(node, f"node {node}", rank)
+    for rank, (outcome, steps) in enumerate(zip(program_replay.replayed.ranks, schedules, strict=True)):
+        node = rank // ranks_per_node
+        yield from _name_events(node, f"node {node}", rank)
         calls = [
-            _Slice(call.name, begin, end, {"line": found.line(call)})
+            _Slice(call.name, begin, end, {"line": program_replay.source_line_of(call)})
             for call in outcome.calls
             for begin, end in call.intervals_ns
         ]
@@ -122,7 +125,7 @@ def _simulated_events(found: Replay) -> Iterator[Event]:
                 continue
             arrow = {"name": "message", "cat": "message", "id": next(arrows)}
             sent = _microseconds(schedules[sender][number - 1].end_ns)
-            yield arrow | {"ph": "s", "pid": sender // each, "tid": sender, "ts": sent}
+            yield arrow | {"ph": "s", "pid": sender // ranks_per_node, "tid": sender, "ts": sent}
             yield arrow | {"ph": "f", "bp": "e", "pid": node, "tid": rank, "ts": _microseconds(wait.end_ns)}
 
 
@@ -134,7 +137,7 @@ def _wait_name(rank: int, sender: int) -> str:
 
 
 @dataclass
-class _Call:
+class _ObservedCall:
     name: str
     line: str
     begin_ns: int
@@ -144,8 +147,8 @@ class _Call:
     received_bytes: int = 0
     peers: set[int] = field(default_factory=set)
 
-    def args(self) -> dict[str, Any]:
-        """Returns what Perfetto shows beside the slice."""
+    def details(self) -> dict[str, Any]:
+        """Returns the names and values that Perfetto displays with the slice."""
         peers = ", ".join(map(str, sorted(self.peers)))
         shown = {
             "line": self.line, "sent bytes": self.sent_bytes, "received bytes": self.received_bytes, "peers": peers,
@@ -157,27 +160,27 @@ class _Call:
 class _ObservedRank(StreamEvents):
     """The MPI calls of one stream. Times count from its first call."""
 
-    def __init__(self, lines: dict[tuple[str, int], Line]) -> None:
+    def __init__(self, lines: dict[tuple[str, int], SourceLine]) -> None:
         super().__init__(lines)
         self.host = ""
-        self.calls: list[_Call] = []
-        self.synchronised_ns: int | None = None  # end of the first collective of all ranks
-        self._ranks, self._now_ns, self._depth = 1, 0, 0
-        self._members: dict[int, int] = {}  # communicator -> number of its ranks
-        self._posted: dict[int, _Call] = {}  # request -> call that posted the receive
-        self._synchronises = False
+        self.calls: list[_ObservedCall] = []
+        self.synchronized_ns: int | None = None  # end of the first collective of all ranks
+        self._num_ranks, self._now_ns, self._depth = 1, 0, 0
+        self._num_ranks_by_communicator: dict[int, int] = {}  # communicator -> number of its ranks
+        self._receiving_call_by_request: dict[int, _ObservedCall] = {}  # request -> call that posted the receive
+        self._is_synchronizing = False
 
     def on_rank_is(self, host: str, ranks: int, **_: Any) -> None:
-        self.host, self._ranks = host, ranks
+        self.host, self._num_ranks = host, ranks
 
     def on_communicator(self, communicator: int, world: list[int], **_: Any) -> None:
-        self._members[communicator] = len(world)
+        self._num_ranks_by_communicator[communicator] = len(world)
 
     def on_enter(self, name: int, call_site: int, since_ns: int, **_: Any) -> None:
         self._now_ns += since_ns
         self._depth += 1
         if self._depth == 1:
-            self.calls.append(_Call(self.text_of(name), str(self.line_of_call(name, call_site)), self._now_ns))
+            self.calls.append(_ObservedCall(self.text_of(name), str(self.line_of_call(name, call_site)), self._now_ns))
 
     def on_leave(self, since_ns: int, delayed_ns: int) -> None:
         self._now_ns += since_ns
@@ -186,21 +189,21 @@ class _ObservedRank(StreamEvents):
             return
         self.calls[-1].end_ns = self._now_ns
         self.calls[-1].delayed_ns = delayed_ns
-        if self._synchronises and self.synchronised_ns is None:
-            self.synchronised_ns = self._now_ns
-        self._synchronises = False
+        if self._is_synchronizing and self.synchronized_ns is None:
+            self.synchronized_ns = self._now_ns
+        self._is_synchronizing = False
 
     def on_send(self, peer: int, data: dict[str, int], **_: Any) -> None:
         if self._depth and peer >= 0:
-            self.calls[-1].sent_bytes += self.bytes_of(data)
+            self.calls[-1].sent_bytes += self.total_bytes_of(data)
             self.calls[-1].peers.add(peer)
 
     def on_receive(self, request: int, **_: Any) -> None:
         if self._depth:
-            self._posted[request] = self.calls[-1]
+            self._receiving_call_by_request[request] = self.calls[-1]
 
     def on_outcome(self, request: int, peer: int, bytes: int, **_: Any) -> None:  # noqa: A002
-        posted = self._posted.pop(request, None)
+        posted = self._receiving_call_by_request.pop(request, None)
         if posted and peer >= 0:
             posted.received_bytes += bytes
             posted.peers.add(peer)
@@ -210,21 +213,24 @@ class _ObservedRank(StreamEvents):
         **_: Any,
     ) -> None:  # fmt: skip
         if self._depth:
-            self.calls[-1].sent_bytes += self.bytes_of(*gives)
-            self.calls[-1].received_bytes += self.bytes_of(*gets)
-            is_of_all = self._members.get(communicator) == self._ranks
-            self._synchronises |= request == 0 and is_of_all and self.calls[-1].name in _SYNCHRONISING
+            self.calls[-1].sent_bytes += self.total_bytes_of(*gives)
+            self.calls[-1].received_bytes += self.total_bytes_of(*gets)
+            is_of_all = self._num_ranks_by_communicator.get(communicator) == self._num_ranks
+            self._is_synchronizing |= request == 0 and is_of_all and self.calls[-1].name in _SYNCHRONIZING_COLLECTIVES
 
 
 def _observed_events(ranks: list[_ObservedRank]) -> Iterator[Event]:
-    synchronised = [rank.synchronised_ns for rank in ranks]
-    common = max((time for time in synchronised if time is not None), default=0)
+    synchronized_ns = [rank.synchronized_ns for rank in ranks]
+    common_ns = max((time for time in synchronized_ns if time is not None), default=0)
     hosts = list(dict.fromkeys(rank.host for rank in ranks))
-    for number, (rank, own) in enumerate(zip(ranks, synchronised, strict=True)):
-        node, shift = hosts.index(rank.host), common - own if own is not None and None not in synchronised else 0
-        yield from _names(node, rank.host or "one process", number)
+    for number, (rank, own_ns) in enumerate(zip(ranks, synchronized_ns, strict=True)):
+        node, shift = (
+            hosts.index(rank.host),
+            common_ns - own_ns if own_ns is not None and None not in synchronized_ns else 0,
+        )
+        yield from _name_events(node, rank.host or "one process", number)
         calls = (
-            _Slice(call.name, call.begin_ns + shift, call.end_ns + shift, call.args())
+            _Slice(call.name, call.begin_ns + shift, call.end_ns + shift, call.details())
             for call in rank.calls
             if call.end_ns  # the last one has no end if the process was killed
         )

@@ -16,15 +16,15 @@ from typing import Literal
 from nearfield._native import stream
 from nearfield.base import own_command
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
-from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_user_file
 from nearfield.base.toml import SCHEMA_VERSION, Table, dump_toml, parse_toml
 
 TRACE_FILE = "trace.toml"
 PLACES_FILE = "places.parquet"
 PLACE_COLUMNS = {"object": bytes, "offset": int, "file": str, "line": int, "function": str, "flops": float}
-REMEDY = "observe the program again"
+OBSERVE_AGAIN_REMEDY = "observe the program again"
 STREAM_HEADER_BYTES = 16  # bytes of a stream without a chunk (src/trace/stream/format.hpp)
-_NO_ROOM = "Give another folder with --out, on a disk with room."
+_NO_SPACE_REMEDY = "Give another folder with --out, on a disk with room."
 
 
 class TraceFile(Table):
@@ -59,36 +59,38 @@ class Trace:
         """Reads trace.toml. Raises ProfileError if there is no trace in the folder."""
         self.folder = folder
         try:
-            content = read_file(folder / TRACE_FILE)
+            content = read_user_file(folder / TRACE_FILE)
         except OSError as error:
-            remedy = f"name a folder that {own_command.line('observe')} made"
+            remedy = f"name a folder that {own_command.command_line('observe')} made"
             raise ProfileError(f"there is no trace in {folder}: {error.strerror}", remedy) from error
-        self.about = parse_toml(TraceFile, content, folder / TRACE_FILE, REMEDY)
+        self.metadata = parse_toml(TraceFile, content, folder / TRACE_FILE, OBSERVE_AGAIN_REMEDY)
 
     def streams(self) -> list[Path]:
         """Returns the stream files in rank order. Raises BrokenTraceError if one is missing."""
-        found = stream_files(self.folder)
-        missing = [rank for rank in range(max(self.about.ranks, len(found))) if rank not in found]
-        if missing or not found:
-            which = f"of rank {missing[0]}" if missing else "of any rank"
-            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", REMEDY)
-        return [found[rank] for rank in sorted(found)]
+        file_by_rank = stream_files(self.folder)
+        missing_ranks = [
+            rank for rank in range(max(self.metadata.ranks, len(file_by_rank))) if rank not in file_by_rank
+        ]
+        if missing_ranks or not file_by_rank:
+            which = f"of rank {missing_ranks[0]}" if missing_ranks else "of any rank"
+            raise BrokenTraceError(f"there is no stream {which} in {self.folder}", OBSERVE_AGAIN_REMEDY)
+        return [file_by_rank[rank] for rank in sorted(file_by_rank)]
 
-    def reader(self, file: Path) -> stream.Reader:
-        """Returns a reader of a stream file. Raises BrokenTraceError."""
-        with broken_streams():
+    def open_reader(self, file: Path) -> stream.Reader:
+        """Opens a stream file and returns its reader. Raises BrokenTraceError."""
+        with broken_streams_as_errors():
             return stream.Reader(str(file))
 
 
-class broken_streams:  # noqa: N801  # read as a word: with broken_streams()
-    """A context that converts BrokenStream to a BrokenTraceError with a remedy."""
+class broken_streams_as_errors:  # noqa: N801  # read as a word: with broken_streams_as_errors()
+    """A context that converts a BrokenStream exception to a BrokenTraceError with a remedy."""
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, stream.BrokenStream):
-            raise BrokenTraceError(str(error), REMEDY) from error
+            raise BrokenTraceError(str(error), OBSERVE_AGAIN_REMEDY) from error
 
 
 def stream_files(folder: Path) -> dict[int, Path]:
@@ -105,14 +107,14 @@ def unnamed_streams(folder: Path) -> Iterator[Path]:
 def find_newest_trace(folder: Path) -> tuple[Trace, list[Path]]:
     """Returns the newest trace in the subfolders of this folder, and the folders of all traces. Raises UsageError if
     there is none."""
-    found = []
+    traces = []
     for file in sorted(folder.glob(f"*/{TRACE_FILE}")):
         with suppress(NearfieldError):
-            found.append(Trace(file.parent))
-    if not found:
-        remedy = f"Name one, or observe a program: {own_command.line('observe', '--', 'COMMAND')}"
+            traces.append(Trace(file.parent))
+    if not traces:
+        remedy = f"Name one, or observe a program: {own_command.command_line('observe', '--', 'COMMAND')}"
         raise UsageError("There is no trace in this folder", remedy)
-    return max(found, key=lambda one: one.about.created), [one.folder for one in found]
+    return max(traces, key=lambda one: one.metadata.created), [one.folder for one in traces]
 
 
 def require_usable_folder(folder: Path, force: bool) -> None:
@@ -125,18 +127,18 @@ def require_usable_folder(folder: Path, force: bool) -> None:
             raise UsageError(f"{folder} holds a trace already", "give another one with --out, or --force to replace it")
 
 
-def create_trace_folder(folder: Path, about: TraceFile, force: bool) -> None:
+def create_trace_folder(folder: Path, metadata: TraceFile, force: bool) -> None:
     """Creates the folder of a trace with trace.toml; removes an old trace in it. Raises UsageError as
     require_usable_folder does."""
     require_usable_folder(folder, force)
     if (folder / TRACE_FILE).is_file():
         shutil.rmtree(folder)
-    with os_errors_as_profile_errors(folder, _NO_ROOM):
+    with os_errors_as_profile_errors(folder, _NO_SPACE_REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
-    write_about(folder, about)
+    write_trace_file(folder, metadata)
 
 
-def write_about(folder: Path, about: TraceFile) -> None:
+def write_trace_file(folder: Path, metadata: TraceFile) -> None:
     """Writes trace.toml."""
-    text = dump_toml(about, "How this trace came to be.", "docs/explanation/observing.md")
-    atomic_write(folder / TRACE_FILE, text, _NO_ROOM)
+    text = dump_toml(metadata, "How this trace came to be.", "docs/explanation/observing.md")
+    atomic_write(folder / TRACE_FILE, text, _NO_SPACE_REMEDY)

@@ -12,7 +12,7 @@ from nearfield.plan.cost_source import (
     parse_model,
     simulated_model,
 )
-from nearfield.plan.splits import splits
+from nearfield.plan.splits import find_plans
 
 __all__ = [
     "CostModel",
@@ -23,7 +23,7 @@ __all__ = [
     "measured_model",
     "simulated_model",
     "find_mode",
-    "splits",
+    "find_plans",
     "costs_file_text",
     "parse_model",
 ]

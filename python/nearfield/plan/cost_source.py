@@ -9,12 +9,12 @@ from nearfield._native import Costs, Link, costs_text, default_costs, parse_cost
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.frames import pl
-from nearfield.base.words import capitalize, suggest
+from nearfield.base.words import capitalize, suggest_name
 from nearfield.machine import DescribedMachine
 from nearfield.machine.communication import Communication, Mode
-from nearfield.plan.from_profile import DOUBLE_BYTES, costs_of
+from nearfield.plan.from_profile import DOUBLE_BYTES, costs_from_records
 from nearfield.profile import Profile
-from nearfield.profile.store import DEFAULT_NAME
+from nearfield.profile.store import DEFAULT_PROFILE_NAME
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class CostModel:
 
 def default_model() -> CostModel:
     """Returns a cost model with the default costs."""
-    if Path(DEFAULT_NAME).is_dir():
-        remedy = f"There is a profile here: --profile {DEFAULT_NAME}."
+    if Path(DEFAULT_PROFILE_NAME).is_dir():
+        remedy = f"There is a profile here: --profile {DEFAULT_PROFILE_NAME}."
     else:
-        remedy = f"Measure this machine with: {own_command.line('probe')}; --profile uses what it finds."
+        remedy = f"Measure this machine with: {own_command.command_line('probe')}; --profile uses what it finds."
     note = "No profile is named: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network."
     return CostModel(default_costs(), "nearfield's defaults", notes=[f"{note} {remedy}"])
 
@@ -54,12 +54,12 @@ def described_model(machine: DescribedMachine, mode: str | None = None) -> CostM
 def simulated_model(machine: DescribedMachine, records: pl.DataFrame) -> CostModel:
     """Returns a cost model from simulated ping-pongs and strides, for a machine whose file has no message costs. It
     assumes that all ranks send messages, since no scenario simulates reading in place."""
-    costs, lacks = costs_of(records, machine.cache[-1].line_bytes.value)
+    costs, lacks = costs_from_records(records, machine.cache[-1].line_bytes.value)
     costs.in_place = None
     inside = any(not d.startswith("network") for d in records["distance"].drop_nulls())
     across = any(d.startswith("network") for d in records["distance"].drop_nulls())
     kinds = [what for what, found in (("inside a node", inside), ("between nodes", across)) if found]
-    shown = own_command.line("machine", "show", "t3e-900", "--toml")
+    shown = own_command.command_line("machine", "show", "t3e-900", "--toml")
     notes = [
         f"Messages {' and '.join(kinds)}, and their strides, are simulated: the machine's file has no [communication]. "
         f"Where one is, it is used instead, as of: {shown}"
@@ -70,9 +70,9 @@ def simulated_model(machine: DescribedMachine, records: pl.DataFrame) -> CostMod
 
 
 def measured_model(profile: Profile) -> CostModel:
-    """Returns a cost model from the records of a profile. Costs without stable records are defaults, which the notes
-    list; if all are, the origin states it."""
-    costs, notes = costs_of(profile.records, profile.machine.line_bytes)
+    """Returns a cost model from the records of a profile. A cost without stable records has its default, and a note
+    says so; if all costs have their defaults, the model's origin says so."""
+    costs, notes = costs_from_records(profile.records, profile.machine.line_bytes)
     if costs_text(costs, "") == costs_text(default_costs(), ""):
         why = f"the profile {profile.path} has no stable record of what messages cost"
         return CostModel(costs, f"nearfield's defaults, since {why}", notes=notes)
@@ -81,9 +81,9 @@ def measured_model(profile: Profile) -> CostModel:
     )
 
 
-def costs_file_text(known: CostModel) -> str:
+def costs_file_text(model: CostModel) -> str:
     """Returns the text of a costs file for the halo library (the file that NEARFIELD_HALO_COSTS names)."""
-    return costs_text(known.costs, known.origin)
+    return costs_text(model.costs, model.origin)
 
 
 def parse_model(text: str, name: str) -> CostModel:
@@ -102,7 +102,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
     if machine.communication is None:
         raise UsageError(
             f"what messages cost on {machine.name} is not described: its file has no [communication]",
-            f"Such a section shows: {own_command.line('machine', 'show', 't3e-900', '--toml')}",
+            f"Such a section shows: {own_command.command_line('machine', 'show', 't3e-900', '--toml')}",
         )
     return machine.communication
 
@@ -115,7 +115,7 @@ def find_mode(machine: DescribedMachine, name: str | None = None) -> Mode:
     if name is None:
         return communication.mode[0]
     if name not in modes:
-        raise UsageError(f"{machine.name} has no mode '{name}'", capitalize(suggest(name, modes)))
+        raise UsageError(f"{machine.name} has no mode '{name}'", capitalize(suggest_name(name, modes)))
     return modes[name]
 
 

@@ -11,30 +11,30 @@ from typing import Any
 
 from nearfield._native import Costs, Link, default_costs
 from nearfield.base.frames import pl
-from nearfield.base.topology import DISTANCES
-from nearfield.profile.costs import SENT_STATES, size_ratio
+from nearfield.base.topology import CORE_DISTANCES
+from nearfield.profile.costs import SEND_BUFFER_STATES, size_ratio
 from nearfield.profile.curves import curve
-from nearfield.profile.records import select_deciding
+from nearfield.profile.records import select_reliable_records
 
 FACE_BYTES = 256 << 10
 DOUBLE_BYTES = 8
-_SMALL_BYTES = 64
-_LARGE_BYTES = 64 << 10
-_LOADED = 1.1  # a smaller slowdown by load is ignored
+_MAX_SMALL_MESSAGE_BYTES = 64
+_MIN_LARGE_MESSAGE_BYTES = 64 << 10
+_MIN_LOAD_FACTOR = 1.1  # a smaller slowdown by load is ignored
 
-Times = dict[int, float]  # size in bytes, or stride -> time in ns
+TimeByKey = dict[int, float]  # size in bytes, or stride -> time in ns
 
 
-def costs_of(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
+def costs_from_records(records: pl.DataFrame, line_bytes: int) -> tuple[Costs, list[str]]:
     """Returns the costs, and notes on costs that do not come from these records. `line_bytes`: size of a cache line."""
     costs = default_costs()
     notes: list[str] = []
     # Several pairs of cores may have the same distance. The fastest pair counts: of several records with the same size,
     # `curve` uses the last.
-    stable = select_deciding(records).sort("value", descending=True)
+    stable = select_reliable_records(records).sort("value", descending=True)
     measured = sorted(stable["distance"].drop_nulls().unique(), key=lambda d: (len(d), d))  # network-10 after network-9
     linked = [d for d in measured if d.startswith("routers")]
-    near = [d for d in (*DISTANCES, *linked) if _message_times(stable, d)]
+    near = [d for d in (*CORE_DISTANCES, *linked) if _message_times(stable, d)]
     far = [d for d in measured if d.startswith("network") and _message_times(stable, d)]
     if near:
         costs.same_node = _derive_link(stable, near[-1], costs.same_node, notes)
@@ -67,17 +67,17 @@ def _derive_link(stable: pl.DataFrame, distance: str, default: Link, notes: list
     return link
 
 
-def _message_times(stable: pl.DataFrame, distance: str) -> Times:
-    """Returns size -> half a round trip in ns, for the first buffer state that has small and large messages; {} if none
-    has."""
-    for state in SENT_STATES:
+def _message_times(stable: pl.DataFrame, distance: str) -> TimeByKey:
+    """Returns size -> half a round trip in ns, for the first of SEND_BUFFER_STATES with records of both small and large
+    messages; {} if there is none."""
+    for state in SEND_BUFFER_STATES:
         times = _fastest_times(stable, "pingpong", "half_round_trip", distance=distance, state=state)
-        if times and min(times) <= _SMALL_BYTES and max(times) >= _LARGE_BYTES:
+        if times and min(times) <= _MAX_SMALL_MESSAGE_BYTES and max(times) >= _MIN_LARGE_MESSAGE_BYTES:
             return times
     return {}
 
 
-def _stride_times(stable: pl.DataFrame, distance: str) -> Times:
+def _stride_times(stable: pl.DataFrame, distance: str) -> TimeByKey:
     """Returns stride in bytes -> additional ns per byte relative to contiguous data, by the faster packing method."""
     fixed: dict[str, Any] = {"distance": distance, "mode": "standard"}
     plain = _fastest_times(stable, "stride", "half_round_trip", **fixed, method="contiguous")
@@ -122,25 +122,25 @@ def _derive_copy_cost(stable: pl.DataFrame, distance: str, default: float, notes
 
 
 def _with_load_factor(stable: pl.DataFrame, link: Link) -> Link:
-    """Returns the link with the slowdown of messages by the largest background all-to-all: the factor of the largest
-    slowed message, from the smallest slowed size on."""
+    """Returns the link with the slowdown that the largest background all-to-all causes: `load_factor` is that of the
+    largest message that is slowed down, and `load_from_bytes` is the size of the smallest."""
     loads = _fastest_times(stable, "load", "half_round_trip", "load_bytes")
     if not loads:
         return link
     alone = _fastest_times(stable, "load", "half_round_trip", load_bytes=0)
     busy = _fastest_times(stable, "load", "half_round_trip", load_bytes=max(loads))
     slower = {size: busy[size] / alone[size] for size in sorted(alone.keys() & busy.keys())}
-    slower = {size: factor for size, factor in slower.items() if factor > _LOADED}
+    slower = {size: factor for size, factor in slower.items() if factor > _MIN_LOAD_FACTOR}
     loaded = Link(link)
     if slower:
         loaded.load_factor, loaded.load_from_bytes = slower[max(slower)], min(slower)
     return loaded
 
 
-def _fastest_times(stable: pl.DataFrame, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> Times:
+def _fastest_times(stable: pl.DataFrame, scenario: str, metric: str, x: str = "size_bytes", **fixed: Any) -> TimeByKey:
     """Returns x -> fastest time in ns, from the records of a scenario and a metric."""
     return {key: point.value for key, point in curve(stable, scenario, metric, x=x, **fixed).items()}
 
 
-def _nearest_size(times: Times, size: int) -> int:
+def _nearest_size(times: TimeByKey, size: int) -> int:
     return min(times, key=lambda one: size_ratio(one, size))

@@ -8,14 +8,14 @@ from nearfield._native import Costs, Plan, PlanRequest, plans
 from nearfield.base.errors import UsageError
 from nearfield.plan.per_side import parse_per_side
 
-DIMENSIONS = 3
+MAX_DIMENSIONS = 3
 MAX_RANKS_OR_CELLS = 10**9
 # One value for all sides, or per dimension a value or (low, high).
 Halo = int | Sequence[int | tuple[int, int]]
 Periodic = bool | Sequence[bool | tuple[bool, bool]]
 
 
-def splits(
+def find_plans(
     extents: Sequence[int],
     ranks: int,
     costs: Costs,
@@ -27,11 +27,11 @@ def splits(
     element_bytes: int = 8,
     dims: Sequence[int] | None = None,
 ) -> list[Plan]:
-    """Returns all decompositions (splits) with all placements, the fastest first. `ranks_per_node` None: all ranks on
-    one node. `dims`: ranks per dimension; the planner chooses those that are 0. Raises UsageError if no decomposition
-    exists."""
-    unused = DIMENSIONS - len(extents)
-    if not 0 <= unused < DIMENSIONS:
+    """Returns a plan for each decomposition (split) and placement, the fastest first. If `ranks_per_node` is None, all
+    ranks are on one node. `dims` is the number of ranks per dimension; the planner chooses numbers that are 0. Raises
+    UsageError if no decomposition exists."""
+    unused = MAX_DIMENSIONS - len(extents)
+    if not 0 <= unused < MAX_DIMENSIONS:
         raise UsageError(f"a grid has 1, 2 or 3 dimensions, not {len(extents)}", "Write it as 256x256x256.")
     if dims is not None and len(dims) != len(extents):
         raise UsageError(f"{len(dims)} numbers of ranks for {len(extents)} dimensions", "Give one for each, 0: free.")

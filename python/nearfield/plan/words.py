@@ -1,5 +1,5 @@
-"""Describes plans as text: decomposition and placement, the dominating part of the time, and the verdict of a
-comparison."""
+"""Describes plans as text: their decomposition and placement, the largest part of their time, and their comparison with
+other plans."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from nearfield._native import Costs, Link, Plan
 from nearfield.base.units import format_bytes, format_ns, format_rate
 
-SAME = 0.01  # decompositions whose times differ by a smaller share count as equal
-_UNEVEN = 1.005
+EQUAL_TIME_TOLERANCE = 0.01  # decompositions whose times differ by a smaller share count as equal
+_MIN_LOAD_IMBALANCE = 1.005
 
 
 def split_text(counts: Sequence[int], dimensions: int) -> str:
-    """Returns a decomposition as text, such as '8x4x1', without dimensions that the grid does not have."""
+    """Returns a decomposition as text, such as '8x4x1', with one number for each of the last `dimensions`
+    dimensions."""
     return "x".join(str(n) for n in list(counts)[-dimensions:])
 
 
@@ -25,13 +26,14 @@ def faces_text(plan: Plan, dimensions: int) -> str:
 
 
 def runs_text(plan: Plan) -> str:
-    """Returns size and stride of the shortest contiguous runs of a face as text; '-' if nothing is exchanged."""
-    found = [f.message for f in plan.faces if f.messages]
-    if not found:
+    """Returns size and stride, as text, of the contiguous runs of the face whose runs are shortest; '-' if nothing is
+    exchanged."""
+    messages = [f.message for f in plan.faces if f.messages]
+    if not messages:
         return "-"
-    worst = min(found, key=lambda m: m.run_bytes)
-    run = format_bytes(worst.run_bytes, digits=3)
-    return f"{run} every {format_bytes(worst.stride_bytes, digits=3)}" if worst.stride_bytes else run
+    shortest = min(messages, key=lambda m: m.run_bytes)
+    run = format_bytes(shortest.run_bytes, digits=3)
+    return f"{run} every {format_bytes(shortest.stride_bytes, digits=3)}" if shortest.stride_bytes else run
 
 
 def share_text(part_ns: float, plan: Plan) -> str:
@@ -73,30 +75,32 @@ def verdict_text(plans: Sequence[Plan], dimensions: int) -> str:
     is_only_split = len(fastest_plan_per_split(plans)) == 1
     text = f"{name}{'' if is_only_split else ' is best'}: {format_ns(best.time_ns)} an exchange"
     text += f", {share_text(parts[largest_part], best)} of it {largest_part}"
-    others = [f"{_count_split_dimensions(p)}-D {_slowdown_text(p, best)}" for p in _best_of_other_kinds(plans)]
+    others = [
+        f"{_count_split_dimensions(p)}-D {_slowdown_text(p, best)}" for p in _best_plans_by_other_dimensions(plans)
+    ]
     return f"{text}; the best {' and '.join(others)}." if others else f"{text}."
 
 
-def comparison_with_best(own: Plan, best: Plan, dimensions: int) -> str:
+def comparison_with_best(requested: Plan, best: Plan, dimensions: int) -> str:
     """Returns a sentence that compares the decomposition of the user with the fastest one."""
-    if own.time_ns <= best.time_ns * (1 + SAME):
+    if requested.time_ns <= best.time_ns * (1 + EQUAL_TIME_TOLERANCE):
         return "No split is faster than the one you ask for."
-    factor = own.time_ns / best.time_ns
+    factor = requested.time_ns / best.time_ns
     return f"The split you ask for takes {factor:.2f}x of the best, {split_text(best.dims, dimensions)}."
 
 
 def load_imbalance(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
     """Returns the load imbalance: the ratio of the largest number of cells of a rank to the mean; None if it is at most
-    _UNEVEN."""
+    _MIN_LOAD_IMBALANCE."""
     factor = math.prod(plan.box) * ranks / math.prod(extents)
-    return factor if factor > _UNEVEN else None
+    return factor if factor > _MIN_LOAD_IMBALANCE else None
 
 
 def _count_split_dimensions(plan: Plan) -> int:
     return sum(n > 1 for n in plan.dims)
 
 
-def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
+def _best_plans_by_other_dimensions(plans: Sequence[Plan]) -> list[Plan]:
     """Returns the fastest plan for each number of split dimensions other than that of the best plan, in ascending
     order."""
     first: dict[int, Plan] = {}
@@ -107,6 +111,6 @@ def _best_of_other_kinds(plans: Sequence[Plan]) -> list[Plan]:
 
 def _slowdown_text(plan: Plan, best: Plan) -> str:
     factor = plan.time_ns / best.time_ns
-    if factor < 1 + SAME:
+    if factor < 1 + EQUAL_TIME_TOLERANCE:
         return "takes as long"
     return f"takes {factor:.2f}x" if factor < 10 else f"takes {factor:.0f}x"

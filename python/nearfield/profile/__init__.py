@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nearfield.profile.records import from_rows, parameters, where
+    from nearfield.profile.records import from_rows, parameter_names, where
     from nearfield.profile.schema import Machine, Run
     from nearfield.profile.store import Profile, ensure_writable, find_profile, load, save
 
@@ -16,7 +16,7 @@ __all__ = [
     "find_profile",
     "from_rows",
     "load",
-    "parameters",
+    "parameter_names",
     "save",
     "where",
 ]

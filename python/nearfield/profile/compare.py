@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any, Literal
 
-from nearfield.base.estimates import Estimate, ratio_of
+from nearfield.base.estimates import Estimate, ratio_of_estimates
 from nearfield.base.frames import pl
-from nearfield.profile.records import estimate_of, identity_columns
+from nearfield.profile.records import estimate_of_record, identity_columns
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 DEFAULT_THRESHOLD = 0.05
 
 Verdict = Literal["faster", "slower", "changed", "same", "unstable"]
-Overall = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
+OverallVerdict = Literal["cannot tell", "no sure change", "faster", "slower", "changed"]
 MIN_STABLE_SHARE = 0.5  # minimum share of times that are stable in both profiles, for an overall verdict
 
 
-def is_near(ratio: float, threshold: float) -> bool:
+def is_near_one(ratio: float, threshold: float) -> bool:
     """Returns whether the larger of two values is less than `threshold` (0.05 = 5 %) above the smaller one, given their
     ratio. A ratio and its inverse give the same result."""
     return ratio > 0 and abs(math.log(ratio)) < math.log1p(threshold)
 
 
 def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
-    """Returns the verdict on a ratio B/A. `stable` means that both records are stable. Only times are faster or slower;
-    another unit has "changed"."""
+    """Returns the verdict on a ratio B/A. `stable` means that both records are stable. The verdict is "faster" or
+    "slower" for times only; values in other units are "changed"."""
     if not stable:
         return "unstable"
-    if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near(ratio.value, threshold)):
+    if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near_one(ratio.value, threshold)):
         return "same"
     if ratio is None or unit != "ns":
         return "changed"
@@ -47,7 +47,7 @@ def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float
 def values_agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD) -> bool:
     """Returns whether the intervals overlap, or the values are within `threshold` of each other."""
     overlap = a.low <= b.high and b.low <= a.high
-    return overlap or (a.value > 0 and b.value > 0 and is_near(b.value / a.value, threshold))
+    return overlap or (a.value > 0 and b.value > 0 and is_near_one(b.value / a.value, threshold))
 
 
 # ---- changes of records
@@ -77,15 +77,15 @@ class Comparison:
     only_b: pl.DataFrame
 
 
-def compare(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
-    """Joins the records of two profiles on all columns that identify a record except the source. If every distance has
-    one pair only, the pair is ignored, too, since PU numbers have no meaning on another machine."""
+def compare_records(a: pl.DataFrame, b: pl.DataFrame, runs: tuple[Run, Run], threshold: float) -> Comparison:
+    """Compares the records of two profiles that agree in all identifying columns except the source. If every distance
+    has only one pair, the pair may differ, too, since PU numbers have no meaning on another machine."""
     a, b = _with_union_of_columns(a, b)
-    dropped = ("source", "pair") if _has_one_pair_per_distance(a, b) else ("source",)
-    keys = [name for name in [*identity_columns(a), "unit"] if name not in dropped]
+    ignored = ("source", "pair") if _has_one_pair_per_distance(a, b) else ("source",)
+    keys = [name for name in [*identity_columns(a), "unit"] if name not in ignored]
     both = a.join(b, on=keys, how="inner", suffix="_b", nulls_equal=True, maintain_order="left")
     declared = declared_metrics(*runs)
-    changes = [_change_of(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
+    changes = [_make_change(row, keys, declared, threshold) for row in both.iter_rows(named=True)]
     only = [x.join(y, on=keys, how="anti", nulls_equal=True, maintain_order="left") for x, y in ((a, b), (b, a))]
     return Comparison(changes, *only)
 
@@ -95,17 +95,17 @@ def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
     return {(s.name, m.name) for run in runs for s in run.scenario for m in s.metrics}
 
 
-def summarise(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
-    """Returns scenario -> number of records by verdict and without a value, and the geometric mean of the ratios of
-    stable times. Excludes diagnostic metrics."""
+def summarize_by_scenario(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
+    """Returns for each scenario the number of records by verdict, the number of records without a value, and the
+    geometric mean of the ratios of stable times. Excludes diagnostic metrics."""
     groups: dict[str, list[Change]] = {}
     for change in changes:
         if not change.diagnostic:
             groups.setdefault(change.key["scenario"], []).append(change)
-    return {scenario: _summarise_scenario(group) for scenario, group in groups.items()}
+    return {scenario: _summarize_scenario(group) for scenario, group in groups.items()}
 
 
-def agreement(changes: Iterable[Change]) -> dict[str, Any]:
+def count_agreeing_times(changes: Iterable[Change]) -> dict[str, Any]:
     """Returns the share and number of times, among those stable in both profiles, whose values agree, and the number of
     unstable times. Excludes counts, which always agree, and diagnostic metrics, which need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
@@ -119,18 +119,18 @@ def agreement(changes: Iterable[Change]) -> dict[str, Any]:
     }
 
 
-def overall_verdict(changes: Iterable[Change]) -> Overall:
+def overall_verdict(changes: Iterable[Change]) -> OverallVerdict:
     """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both profiles,
     "changed" if some times are faster and others slower."""
     changes = list(changes)
-    agreed = agreement(changes)
-    times = agreed["stable"] + agreed["unstable"]
-    if not times or agreed["stable"] < MIN_STABLE_SHARE * times:
+    counts = count_agreeing_times(changes)
+    times = counts["stable"] + counts["unstable"]
+    if not times or counts["stable"] < MIN_STABLE_SHARE * times:
         return "cannot tell"
-    found = {change.verdict for change in largest_changes(changes)}
-    if not found:
+    verdicts = {change.verdict for change in largest_changes(changes)}
+    if not verdicts:
         return "no sure change"
-    return "faster" if found == {"faster"} else "slower" if found == {"slower"} else "changed"
+    return "faster" if verdicts == {"faster"} else "slower" if verdicts == {"slower"} else "changed"
 
 
 def largest_changes(changes: Iterable[Change]) -> list[Change]:
@@ -140,7 +140,7 @@ def largest_changes(changes: Iterable[Change]) -> list[Change]:
     return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
 
 
-def _summarise_scenario(group: list[Change]) -> dict[str, Any]:
+def _summarize_scenario(group: list[Change]) -> dict[str, Any]:
     counts = {
         word: sum(c.verdict == word for c in group) for word in ("faster", "slower", "changed", "same", "unstable")
     }
@@ -158,13 +158,13 @@ def _with_union_of_columns(a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFra
         if a[name].dtype != b[name].dtype:
             types[name] = pl.Float64() if a[name].dtype.is_numeric() and b[name].dtype.is_numeric() else pl.String()
 
-    def widened(frame: pl.DataFrame) -> pl.DataFrame:
+    def widen(frame: pl.DataFrame) -> pl.DataFrame:
         have = frame.columns
         return frame.select(
             (pl.col(name) if name in have else pl.lit(None)).cast(dtype).alias(name) for name, dtype in types.items()
         )
 
-    return widened(a), widened(b)
+    return widen(a), widen(b)
 
 
 def _has_one_pair_per_distance(*tables: pl.DataFrame) -> bool:
@@ -173,9 +173,9 @@ def _has_one_pair_per_distance(*tables: pl.DataFrame) -> bool:
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
 
-def _change_of(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
-    a, b = estimate_of(row), estimate_of(row, "_b")
-    ratio = ratio_of(a, b) if a and b else None
+def _make_change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
+    a, b = estimate_of_record(row), estimate_of_record(row, "_b")
+    ratio = ratio_of_estimates(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
     return Change(
         key={name: row[name] for name in keys if name != "unit" and row[name] is not None},
@@ -198,8 +198,9 @@ def _join_notes(row: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True)
-class LoneAxis:
-    """The values of a parameter that only one profile has in a scenario; or a scenario that only one profile has."""
+class UnmatchedValues:
+    """The values of the parameter `column` that only one of two profiles has in a scenario. If `column` is "scenario",
+    only one profile has the scenario at all."""
 
     profile: Literal["A", "B"]
     scenario: str
@@ -207,22 +208,22 @@ class LoneAxis:
     values: list[Any]
 
 
-def lone_axes(a: pl.DataFrame, b: pl.DataFrame) -> list[LoneAxis]:
+def find_unmatched_values(a: pl.DataFrame, b: pl.DataFrame) -> list[UnmatchedValues]:
     """Returns the parameter values that only one of the profiles has, by scenario and column. Pairs do not count as a
-    parameter; see `compare`."""
+    parameter; see `compare_records`."""
     scenarios = list(dict.fromkeys([*a["scenario"], *b["scenario"]]))
     return [
         axis
         for scenario in scenarios
-        for axis in _lone_axes_of_scenario(
+        for axis in _unmatched_values_of_scenario(
             scenario, a.filter(pl.col("scenario") == scenario), b.filter(pl.col("scenario") == scenario)
         )
     ]
 
 
-def _lone_axes_of_scenario(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[LoneAxis]:
+def _unmatched_values_of_scenario(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> Iterable[UnmatchedValues]:
     if a.is_empty() or b.is_empty():
-        yield LoneAxis("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
+        yield UnmatchedValues("A" if b.is_empty() else "B", scenario, "scenario", [scenario])
         return
     columns = [
         name for name in identity_columns(_with_union_of_columns(a, b)[0]) if name not in ("scenario", "source", "pair")
@@ -230,9 +231,9 @@ def _lone_axes_of_scenario(scenario: str, a: pl.DataFrame, b: pl.DataFrame) -> I
     for column in columns:
         has_a, has_b = _distinct_values(a, column), _distinct_values(b, column)
         if lone := [value for value in has_a if value not in has_b]:
-            yield LoneAxis("A", scenario, column, lone)
+            yield UnmatchedValues("A", scenario, column, lone)
         if lone := [value for value in has_b if value not in has_a]:
-            yield LoneAxis("B", scenario, column, lone)
+            yield UnmatchedValues("B", scenario, column, lone)
 
 
 def _distinct_values(records: pl.DataFrame, column: str) -> list[Any]:

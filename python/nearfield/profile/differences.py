@@ -1,5 +1,5 @@
-"""Describes, as text for people, how the machines, MPIs and runs of two profiles differ, and how many of their times
-agree. Used by the terminal and the HTML pages."""
+"""Describes in human-readable text how the machines, MPIs and runs of two profiles differ, and how many of their times
+agree. The terminal output and the HTML pages use it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearfield.base.units import format_bytes
-from nearfield.profile.compare import Change, LoneAxis, agreement, largest_changes, overall_verdict
-from nearfield.profile.places import moved_pairs
+from nearfield.profile.compare import Change, UnmatchedValues, count_agreeing_times, largest_changes, overall_verdict
+from nearfield.profile.places import find_moved_pairs
 from nearfield.profile.records import PLACE_COLUMNS
 
 if TYPE_CHECKING:
     from nearfield.profile.store import Profile
 
-SHOWN_VALUES = 8
+MAX_SHOWN_VALUES = 8
 MACHINE_FACTS = ("machine", "processor", "cores", "caches")
 MPI_FACTS = ("MPI", "transport")
-UNPAIRED = "A and B were measured at different times: a ratio says what changed, not why."
+UNPAIRED_NOTE = "A and B were measured at different times: a ratio says what changed, not why."
 
 
-def differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
+def profile_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
     """Returns (name of the fact, value in A, value in B) for every fact about machine, MPI and run that differs and may
     explain a ratio."""
     return setup_differences(a, b) + variable_differences(a, b)
 
 
 def setup_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
-    """Returns the same as `differences`, without the MPIs' control variables."""
+    """Returns the same as `profile_differences`, without the MPIs' control variables."""
     moved = [
-        (f"latency of {one.pair}", f"{one.a_ns:.0f} ns", f"{one.b_ns:.0f} ns") for one in moved_pairs(a.run, b.run)
+        (f"latency of {one.pair}", f"{one.a_latency_ns:.0f} ns", f"{one.b_latency_ns:.0f} ns")
+        for one in find_moved_pairs(a.run, b.run)
     ]
     return _unequal_facts(_profile_facts(a), _profile_facts(b)) + moved
 
@@ -64,36 +65,35 @@ def _profile_facts(profile: Profile) -> dict[str, str]:
     }
 
 
-def verdict_line(a: Profile, b: Profile) -> str:
+def same_setup_line(a: Profile, b: Profile) -> str:
     """Returns whether machine and MPI are the same, for example 'the same machine, different MPIs'."""
     different = {what for what, _, _ in setup_differences(a, b)}
     machine = "different machines" if different & set(MACHINE_FACTS) else "the same machine"
     return f"{machine}, {'different MPIs' if different & set(MPI_FACTS) else 'the same MPI'}"
 
 
-def agreement_line(agreed: dict[str, Any]) -> str:
-    """Returns the result of `agreement` as a sentence."""
-    if agreed["share"] is None:
-        return f"no time is stable in both ({agreed['unstable']} unstable)"
+def agreement_line(counts: dict[str, Any]) -> str:
+    """Returns the result of `count_agreeing_times` as a sentence."""
+    if counts["share"] is None:
+        return f"no time is stable in both ({counts['unstable']} unstable)"
     return (
-        f"{agreed['share'] * 100:.1f} % agree: {agreed['agreeing']} of {agreed['stable']} times "
-        f"that are stable in both ({agreed['unstable']} unstable)"
+        f"{counts['share'] * 100:.1f} % agree: {counts['agreeing']} of {counts['stable']} times "
+        f"that are stable in both ({counts['unstable']} unstable)"
     )
 
 
 def verdict_sentence(changes: Sequence[Change]) -> str:
     """Returns the verdict on all changes as a phrase with counts, for example 'surely different: 12 faster, 3 slower';
     or the reason why there is no verdict."""
-    agreed = agreement(changes)
-    times = agreed["stable"] + agreed["unstable"]
+    agreement = count_agreeing_times(changes)
+    times = agreement["stable"] + agreement["unstable"]
     if overall_verdict(changes) == "cannot tell":
-        few = f"only {agreed['stable']}" if agreed["stable"] else "none"
-        return (
-            f"cannot tell what changed: {few} of {times} times {'is' if agreed['stable'] < 2 else 'are'} stable in both"
-        )
+        few = f"only {agreement['stable']}" if agreement["stable"] else "none"
+        verb = "is" if agreement["stable"] < 2 else "are"
+        return f"cannot tell what changed: {few} of {times} times {verb} stable in both"
     counts = Counter(change.verdict for change in largest_changes(changes))
-    said = [f"{counts[word]} {word}" for word in ("faster", "slower", "changed") if counts[word]]
-    return f"surely different: {', '.join(said)}" if said else "nothing changed by more than the threshold"
+    phrases = [f"{counts[word]} {word}" for word in ("faster", "slower", "changed") if counts[word]]
+    return f"surely different: {', '.join(phrases)}" if phrases else "nothing changed by more than the threshold"
 
 
 def record_location_text(key: dict[str, Any]) -> str:
@@ -108,12 +108,12 @@ def _format_parameter(name: str, value: Any) -> str:
     return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
 
 
-def axis_line(axis: LoneAxis) -> str:
+def unmatched_values_line(unmatched: UnmatchedValues) -> str:
     """Returns a line with the parameter values that only one of the two profiles has."""
-    if axis.column == "scenario":
-        return f"only in {axis.profile}: the scenario {axis.scenario}"
-    bytes_ = axis.column.endswith("_bytes")
-    values = [format_bytes(value) if bytes_ else str(value) for value in axis.values[:SHOWN_VALUES]]
-    more = f" and {len(axis.values) - SHOWN_VALUES} more" if len(axis.values) > SHOWN_VALUES else ""
-    name = axis.column.removesuffix("_bytes")
-    return f"only in {axis.profile}: {axis.scenario} {name} {', '.join(values)}{more}"
+    if unmatched.column == "scenario":
+        return f"only in {unmatched.profile}: the scenario {unmatched.scenario}"
+    bytes_ = unmatched.column.endswith("_bytes")
+    values = [format_bytes(value) if bytes_ else str(value) for value in unmatched.values[:MAX_SHOWN_VALUES]]
+    more = f" and {len(unmatched.values) - MAX_SHOWN_VALUES} more" if len(unmatched.values) > MAX_SHOWN_VALUES else ""
+    name = unmatched.column.removesuffix("_bytes")
+    return f"only in {unmatched.profile}: {unmatched.scenario} {name} {', '.join(values)}{more}"

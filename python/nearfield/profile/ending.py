@@ -18,16 +18,16 @@ def describe_unfinished(run: Run) -> str:
     if run.complete:
         return ""
     states = {launch.state for launch in run.launch}
-    counts = [_count_launches(run.launch, state) for state in _STATE_PHRASES if state in states]
+    counts = [_describe_launches(run.launch, state) for state in _STATE_PHRASES if state in states]
     return f"unfinished: {'; '.join(counts) or 'it was interrupted'}"
 
 
-def _count_launches(launches: list[Launch], state: LaunchState) -> str:
+def _describe_launches(launches: list[Launch], state: LaunchState) -> str:
     """Returns the launches in this state with their reasons, for example '1 of 2 launches failed (no end after 196 s)'.
     A stopped launch without a reason was interrupted."""
-    own = [launch for launch in launches if launch.state == state]
-    reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in own)
+    in_state = [launch for launch in launches if launch.state == state]
+    reasons = dict.fromkeys(launch.reason or ("interrupted" if state == "stopped" else "") for launch in in_state)
     why = "; ".join(filter(None, reasons))
-    return f"{len(own)} of {counted(len(launches), 'launch', 'launches')} {_STATE_PHRASES[state]}" + (
+    return f"{len(in_state)} of {counted(len(launches), 'launch', 'launches')} {_STATE_PHRASES[state]}" + (
         f" ({why})" if why else ""
     )

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from nearfield.base.frames import pl
-from nearfield.profile.records import PLACE_COLUMNS, parameters
+from nearfield.profile.records import PLACE_COLUMNS, parameter_names
 
 # Parameters preferred as columns, most preferred first; other categorical parameters come after these.
-COLUMNS_FIRST = ("state", "method", "kind", "memory", "operation")
+PREFERRED_COLUMN_PARAMETERS = ("state", "method", "kind", "memory", "operation")
 MAX_COLUMNS = 8
 
 Record = dict[str, Any]
@@ -25,13 +25,13 @@ class Grid:
 
     scenario: str
     metric: str
-    fixed: dict[str, Any]  # columns with one value in all records: distance, pair, side and parameters
-    row_names: list[str]
+    fixed_values: dict[str, Any]  # columns with one value in all records: distance, pair, side and parameters
+    row_parameters: list[str]
     rows: list[tuple[Any, ...]]
-    column_name: str | None
+    column_parameter: str | None
     columns: list[Any]
     cells: dict[tuple[tuple[Any, ...], Any], Record]
-    left_out: int = 0  # number of records that `overview_grid` excluded
+    num_excluded: int = 0  # number of records that `overview_grid` excluded
 
 
 def grids_of_places(records: pl.DataFrame) -> list[Grid]:
@@ -49,16 +49,16 @@ def overview_grid(records: pl.DataFrame, max_rows: int = 12) -> Grid | None:
         return None
     total = records.height
     for name in (*PLACE_COLUMNS, "source"):
-        records = _with_column_value(records, name, records[name][0])
-    column = _column_name(records)
-    rest = [name for name in parameters(records) if name != column]
+        records = _filter_by_value(records, name, records[name][0])
+    column = _choose_column_parameter(records)
+    rest = [name for name in parameter_names(records) if name != column]
     numbers = [name for name in rest if records[name].dtype.is_numeric()]
     longest = max(numbers, key=lambda name: records[name].n_unique(), default=None)
     for name in rest:
         if name != longest:
             counts = Counter(records[name])
-            records = _with_column_value(records, name, max(counts, key=counts.__getitem__))
-    return _thin_out(_make_grid(records), max_rows, total)
+            records = _filter_by_value(records, name, max(counts, key=counts.__getitem__))
+    return _thin_out_rows(_make_grid(records), max_rows, total)
 
 
 def headline_metric(records: pl.DataFrame) -> str:
@@ -67,20 +67,20 @@ def headline_metric(records: pl.DataFrame) -> str:
     return str((whole if whole.height else records)["metric"][0])
 
 
-def _with_column_value(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
+def _filter_by_value(records: pl.DataFrame, name: str, value: Any) -> pl.DataFrame:
     return records.filter(pl.col(name).is_null() if value is None else pl.col(name) == value)
 
 
 def _make_grid(records: pl.DataFrame) -> Grid:
-    column = _column_name(records)
-    varying = [name for name in parameters(records) if records[name].n_unique() > 1 and name != column]
+    column = _choose_column_parameter(records)
+    varying = [name for name in parameter_names(records) if records[name].n_unique() > 1 and name != column]
     constant = [
-        name for name in (*PLACE_COLUMNS, *parameters(records)) if records[name].n_unique() == 1 and name != column
+        name for name in (*PLACE_COLUMNS, *parameter_names(records)) if records[name].n_unique() == 1 and name != column
     ]
-    found = list(dict.fromkeys(tuple(row) for row in records.select(varying).iter_rows()))
-    first_seen = [{row[i]: None for row in found} for i in range(len(varying))]
-    words = [{value: position for position, value in enumerate(seen)} for seen in first_seen]
-    rows = sorted(found, key=lambda row: _row_order(row, words))
+    distinct_rows = list(dict.fromkeys(tuple(row) for row in records.select(varying).iter_rows()))
+    first_seen = [{row[i]: None for row in distinct_rows} for i in range(len(varying))]
+    text_order_by_parameter = [{value: position for position, value in enumerate(seen)} for seen in first_seen]
+    rows = sorted(distinct_rows, key=lambda row: _row_sort_key(row, text_order_by_parameter))
     cells = {
         (tuple(record[name] for name in varying), record[column] if column else None): record
         for record in records.iter_rows(named=True)
@@ -88,25 +88,25 @@ def _make_grid(records: pl.DataFrame) -> Grid:
     return Grid(
         scenario=records["scenario"][0],
         metric=records["metric"][0],
-        fixed={name: records[name][0] for name in constant if records[name][0] is not None},
-        row_names=varying,
+        fixed_values={name: records[name][0] for name in constant if records[name][0] is not None},
+        row_parameters=varying,
         rows=rows if varying else [()],
-        column_name=column,
+        column_parameter=column,
         columns=_column_values(records, column) if column else [None],
         cells=cells,
     )
 
 
-def _column_name(records: pl.DataFrame) -> str | None:
+def _choose_column_parameter(records: pl.DataFrame) -> str | None:
     """Returns the parameter whose values become columns: a categorical one with at most MAX_COLUMNS values, otherwise
     the last of several numeric ones with at most MAX_COLUMNS; None if there is none."""
-    varying = [name for name in parameters(records) if 1 < records[name].n_unique() <= MAX_COLUMNS]
-    words = [name for name in varying if records[name].dtype == pl.String]
-    named = [name for name in COLUMNS_FIRST if name in words]
-    if named or words:
-        return (named or words)[0]
+    varying = [name for name in parameter_names(records) if 1 < records[name].n_unique() <= MAX_COLUMNS]
+    text_parameters = [name for name in varying if records[name].dtype == pl.String]
+    preferred_parameters = [name for name in PREFERRED_COLUMN_PARAMETERS if name in text_parameters]
+    if preferred_parameters or text_parameters:
+        return (preferred_parameters or text_parameters)[0]
     numbers = [name for name in varying if name != "size_bytes"]
-    several = sum(records[name].n_unique() > 1 for name in parameters(records)) > 1
+    several = sum(records[name].n_unique() > 1 for name in parameter_names(records)) > 1
     return numbers[-1] if numbers and several else None
 
 
@@ -115,13 +115,16 @@ def _column_values(records: pl.DataFrame, column: str) -> list[Any]:
     return sorted(values, key=lambda v: (v is None, v)) if records[column].dtype.is_numeric() else values
 
 
-def _row_order(row: tuple[Any, ...], words: list[dict[Any, int]]) -> tuple[Any, ...]:
+def _row_sort_key(row: tuple[Any, ...], text_order_by_parameter: list[dict[Any, int]]) -> tuple[Any, ...]:
     """Returns a sort key of a row: numbers by size, text in the order of the records, null first."""
-    as_numbers = (seen[value] if isinstance(value, str) else value or 0 for value, seen in zip(row, words, strict=True))
+    as_numbers = (
+        position_by_text[value] if isinstance(value, str) else value or 0
+        for value, position_by_text in zip(row, text_order_by_parameter, strict=True)
+    )
     return tuple((value is not None, number) for value, number in zip(row, as_numbers, strict=True))
 
 
-def _thin_out(grid: Grid, max_rows: int, total: int) -> Grid:
+def _thin_out_rows(grid: Grid, max_rows: int, num_records: int) -> Grid:
     """Returns the grid with at most `max_rows` rows, evenly spaced, including the first and the last."""
     rows = grid.rows
     if len(rows) > max_rows:
@@ -129,4 +132,4 @@ def _thin_out(grid: Grid, max_rows: int, total: int) -> Grid:
         rows = [rows[round(i * step)] for i in range(max_rows)]
     shown = set(rows)
     cells = {place: record for place, record in grid.cells.items() if place[0] in shown}
-    return Grid(**{**vars(grid), "rows": rows, "cells": cells, "left_out": total - len(cells)})
+    return Grid(**{**vars(grid), "rows": rows, "cells": cells, "num_excluded": num_records - len(cells)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from nearfield.base.places import MAX_RATIO
+from nearfield.base.places import MAX_LATENCY_RATIO
 
 if TYPE_CHECKING:
     from nearfield.profile.schema import Run
@@ -16,15 +16,19 @@ class MovedPair(NamedTuple):
     profiles."""
 
     pair: str
-    a_ns: float
-    b_ns: float
+    a_latency_ns: float
+    b_latency_ns: float
 
     def __str__(self) -> str:
-        return f"the cores {self.pair} were {self.a_ns:.0f} ns apart in A, and {self.b_ns:.0f} ns in B"
+        return f"the cores {self.pair} were {self.a_latency_ns:.0f} ns apart in A, and {self.b_latency_ns:.0f} ns in B"
 
 
-def moved_pairs(a: Run, b: Run) -> list[MovedPair]:
-    """Returns the pairs whose core-to-core latencies in the two profiles differ by more than MAX_RATIO."""
+def find_moved_pairs(a: Run, b: Run) -> list[MovedPair]:
+    """Returns the pairs whose core-to-core latencies in the two profiles differ by more than MAX_LATENCY_RATIO."""
     in_a, in_b = ({place.pair or "": place.c2c_latency_ns for place in run.place if place.used} for run in (a, b))
     both = [MovedPair(pair, in_a[pair], in_b[pair]) for pair in in_a if pair in in_b]
-    return [one for one in both if max(one.a_ns, one.b_ns) > MAX_RATIO * min(one.a_ns, one.b_ns)]
+    return [
+        one
+        for one in both
+        if max(one.a_latency_ns, one.b_latency_ns) > MAX_LATENCY_RATIO * min(one.a_latency_ns, one.b_latency_ns)
+    ]

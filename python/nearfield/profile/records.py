@@ -9,16 +9,16 @@ from typing import Any, Literal, get_args
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.estimates import Estimate
 from nearfield.base.frames import pl
-from nearfield.base.units import UNITS
-from nearfield.base.words import as_sentence, suggest
+from nearfield.base.units import FORMATTER_BY_UNIT
+from nearfield.base.words import as_sentence, suggest_name
 
 PolarsType = Literal["String", "Int64", "Float64", "Boolean"]  # names of polars data types
 
 # Columns of every record, in the order of the file: name -> (type, description).
-CORE_COLUMNS: dict[str, tuple[PolarsType, str]] = {
+STANDARD_COLUMNS: dict[str, tuple[PolarsType, str]] = {
     "scenario": ("String", "what was measured"),
     "metric": ("String", "which of the scenario's numbers"),
-    "unit": ("String", f"of value, low and high: {', '.join(UNITS)}"),
+    "unit": ("String", f"of value, low and high: {', '.join(FORMATTER_BY_UNIT)}"),
     "value": ("Float64", "median over the repetitions; null: this machine cannot give it, see note"),
     "low": ("Float64", "lower end of the 95 % interval of the median"),
     "high": ("Float64", "upper end of it"),
@@ -30,18 +30,19 @@ CORE_COLUMNS: dict[str, tuple[PolarsType, str]] = {
     "pair": ("String", "PU of sender and receiver, '0-1', with hosts across nodes: 'a:0-b:0'"),
     "side": ("String", "sender or receiver; null: the operation as a whole"),
 }
-# The verdict on the buffer state is a result and does not identify a record. Its column is always the last one.
-VERDICT = "verdict"
+# Column of the verdict on the buffer state, always the last one. The verdict is a result and does not identify a
+# record.
+VERDICT_COLUMN = "verdict"
 VERDICT_SUMMARY = "did the buffers have their state: verified, refuted or unverifiable; null: no state was requested"
 
 Unit = Literal["ns", "bytes", "count", "share"]
 Side = Literal["sender", "receiver"]
 Verdict = Literal["verified", "refuted", "unverifiable"]
-ALLOWED_WORDS: dict[str, tuple[str, ...]] = {
+ALLOWED_WORDS_BY_COLUMN: dict[str, tuple[str, ...]] = {
     "unit": get_args(Unit),
     "source": ("live", "sim"),
     "side": get_args(Side),
-    VERDICT: get_args(Verdict),
+    VERDICT_COLUMN: get_args(Verdict),
 }
 # Unit -> smallest and largest valid value, with room for future machines; other values mean that the file is damaged.
 UNIT_BOUNDS: dict[str, tuple[float, float]] = {
@@ -51,8 +52,8 @@ UNIT_BOUNDS: dict[str, tuple[float, float]] = {
     "share": (0, 1e3),
 }
 MAX_PARAMETER_BYTES = 1 << 50  # maximum of a parameter in bytes
-FORMERLY_TEXT = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
-SWEPT_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
+FORMER_TEXT_PARAMETERS = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
+SWEPT_PARAMETER_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
 REQUIRED_COLUMNS = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE_COLUMNS = ("distance", "pair", "side")
 # Parameters that must be nonnegative integers, in addition to those in bytes.
@@ -61,28 +62,30 @@ COUNT_PARAMETERS = ("stride", "ranks", "nodes")
 CATEGORICAL_PARAMETERS = ("kind", "state", "method", "mode", "operation", "policy", "face", "call")
 
 
-def select_deciding(records: pl.DataFrame) -> pl.DataFrame:
+def select_reliable_records(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records on which a decision may be based: those with a stable value whose buffer state was not
     refuted."""
-    return records.filter(pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT).ne_missing("refuted"))
+    return records.filter(
+        pl.col("stable") & pl.col("value").is_not_null() & pl.col(VERDICT_COLUMN).ne_missing("refuted")
+    )
 
 
-def estimate_of(row: Mapping[str, Any], suffix: str = "") -> Estimate | None:
+def estimate_of_record(row: Mapping[str, Any], suffix: str = "") -> Estimate | None:
     """Returns the value of a record with its interval; None without a value. Without an interval, the value counts as
     exact. `suffix` is appended to the names of the columns."""
     value, low, high = (row[name + suffix] for name in ("value", "low", "high"))
     return None if value is None else Estimate(value, value if low is None else low, value if high is None else high)
 
 
-def parameters(records: pl.DataFrame) -> list[str]:
+def parameter_names(records: pl.DataFrame) -> list[str]:
     """Returns the parameter columns in which at least one of these records has a value, in column order."""
     return [name for name in _parameter_columns(records) if records[name].null_count() < records.height]
 
 
 def swept_parameters(records: pl.DataFrame) -> list[str]:
-    """Returns the parameter columns that are swept keys of the simulated machine's file. A record without values in
-    them is of the machine as its file describes it."""
-    return [name for name in parameters(records) if name.startswith(SWEPT_PREFIX)]
+    """Returns the parameter columns that are swept keys of the simulated machine's file. Records without values in
+    these columns belong to the machine as its file describes it."""
+    return [name for name in parameter_names(records) if name.startswith(SWEPT_PARAMETER_PREFIX)]
 
 
 def identity_columns(records: pl.DataFrame) -> list[str]:
@@ -95,7 +98,9 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     int, float or str. Raises ProfileError as `check_records` does."""
     rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    types = {name: _column_type(name, rows) for name in [*CORE_COLUMNS, *(n for n in names if n not in CORE_COLUMNS)]}
+    types = {
+        name: _column_type(name, rows) for name in [*STANDARD_COLUMNS, *(n for n in names if n not in STANDARD_COLUMNS)]
+    }
     for row in rows:
         _check_types(row, types)
     frame = pl.DataFrame([[row.get(name) for name in types] for row in rows], schema=types, orient="row")
@@ -105,26 +110,26 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 def check_records(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names the
     invalid column or the first invalid record."""
-    records = _convert_former_text(records)
+    records = _convert_former_text_parameters(records)
     _check_columns(records)
-    if VERDICT not in records.columns:
-        records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT))
-    records = records.select(*CORE_COLUMNS, *_parameter_columns(records), VERDICT)
-    for problem, wrong in _row_rules(records):
+    if VERDICT_COLUMN not in records.columns:
+        records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT_COLUMN))
+    records = records.select(*STANDARD_COLUMNS, *_parameter_columns(records), VERDICT_COLUMN)
+    for problem, wrong in _row_error_rules(records):
         bad = records.filter(wrong)
         if bad.height:
-            raise ProfileError(f"{describe_record(bad.row(0, named=True))}: {problem}{_more_like_it(bad.height)}")
+            raise ProfileError(f"{describe_record(bad.row(0, named=True))}: {problem}{_format_more_count(bad.height)}")
     _check_unique(records)
     return records
 
 
-def where(records: pl.DataFrame, **wanted: Any) -> pl.DataFrame:
+def where(records: pl.DataFrame, **conditions: Any) -> pl.DataFrame:
     """Returns the records whose columns have these values: where(r, scenario="pingpong", state=["invalid",
     "modified"]). A list admits each of its values; None admits null. Raises UsageError for a column that does not
     exist."""
-    for name, value in wanted.items():
+    for name, value in conditions.items():
         if name not in records.columns:
-            raise UsageError(f"records have no column '{name}'", as_sentence(suggest(name, records.columns)))
+            raise UsageError(f"records have no column '{name}'", as_sentence(suggest_name(name, records.columns)))
         values = list(value) if isinstance(value, (list, tuple, set)) else [value]
         if records[name].dtype == pl.Float64:
             values = [float(v) if isinstance(v, int) else v for v in values]
@@ -144,25 +149,25 @@ def describe_record(record: Mapping[str, Any]) -> str:
     rest = [
         f"{name}={value}"
         for name, value in record.items()
-        if name not in CORE_COLUMNS and name != VERDICT and value is not None
+        if name not in STANDARD_COLUMNS and name != VERDICT_COLUMN and value is not None
     ]
     return f"{record['scenario']} {record['metric']}" + (f" ({', '.join(place + rest)})" if place + rest else "")
 
 
 def _parameter_columns(records: pl.DataFrame) -> list[str]:
-    return [name for name in records.columns if name not in CORE_COLUMNS and name != VERDICT]
+    return [name for name in records.columns if name not in STANDARD_COLUMNS and name != VERDICT_COLUMN]
 
 
 def _polars_type(name: PolarsType) -> type[pl.DataType]:
-    found: type[pl.DataType] = getattr(pl, name)
-    return found
+    polars_type: type[pl.DataType] = getattr(pl, name)
+    return polars_type
 
 
 def _column_type(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
     """Returns the polars type of a column. The type of a parameter is that of its first value, or floating point if any
     value is."""
-    if name in CORE_COLUMNS:
-        return _polars_type(CORE_COLUMNS[name][0])
+    if name in STANDARD_COLUMNS:
+        return _polars_type(STANDARD_COLUMNS[name][0])
     values = [row[name] for row in rows if row.get(name) is not None]
     if not values or isinstance(values[0], bool) or not isinstance(values[0], (int, float)):
         return pl.String
@@ -170,10 +175,10 @@ def _column_type(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
     return pl.Float64 if fractions else pl.Int64
 
 
-def _convert_former_text(records: pl.DataFrame) -> pl.DataFrame:
+def _convert_former_text_parameters(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records with numbers in the columns that older versions of nearfield wrote as text. Other text is
     left for the checks to reject."""
-    for name in FORMERLY_TEXT:
+    for name in FORMER_TEXT_PARAMETERS:
         if name in records.columns and records[name].dtype == pl.String:
             numbers = records[name].cast(pl.Float64, strict=False)
             if numbers.null_count() == records[name].null_count():
@@ -188,15 +193,15 @@ def _check_types(row: Mapping[str, Any], types: Mapping[str, type[pl.DataType]])
         if value is not None and (
             not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)
         ):
-            known = {"scenario": "?", "metric": "?", **row}
-            raise ProfileError(f"{describe_record(known)}: {name} = {value!r} is not {types[name].__name__}")
+            record = {"scenario": "?", "metric": "?", **row}
+            raise ProfileError(f"{describe_record(record)}: {name} = {value!r} is not {types[name].__name__}")
 
 
 _PYTHON_TYPES = {"String": (str,), "Int64": (int,), "Float64": (float, int), "Boolean": (bool,)}
 
 
 def _check_columns(records: pl.DataFrame) -> None:
-    for name, (kind, _) in CORE_COLUMNS.items():
+    for name, (kind, _) in STANDARD_COLUMNS.items():
         if name not in records.columns:
             raise ProfileError(f"records have no column '{name}'")
         if records[name].dtype != _polars_type(kind):
@@ -206,23 +211,27 @@ def _check_columns(records: pl.DataFrame) -> None:
             raise ProfileError(f"'{name}' is no name for a column: it must be in snake_case")
         if records[name].dtype not in (pl.Int64, pl.Float64, pl.String):
             raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64, Float64 or String")
-        if name in FORMERLY_TEXT and records[name].dtype == pl.String and records[name].null_count() < records.height:
+        if (
+            name in FORMER_TEXT_PARAMETERS
+            and records[name].dtype == pl.String
+            and records[name].null_count() < records.height
+        ):
             raise ProfileError(f"column '{name}' is {records[name].dtype}, with values that are no numbers")
         if name.endswith("_bytes") and records[name].dtype != pl.Int64 and records[name].null_count() < records.height:
             raise ProfileError(f"column '{name}' is {records[name].dtype}; bytes are counted, so it must be Int64")
     for name, dtype in (
-        dict.fromkeys(COUNT_PARAMETERS, pl.Int64) | dict.fromkeys([*CATEGORICAL_PARAMETERS, VERDICT], pl.String)
+        dict.fromkeys(COUNT_PARAMETERS, pl.Int64) | dict.fromkeys([*CATEGORICAL_PARAMETERS, VERDICT_COLUMN], pl.String)
     ).items():
-        found = records[name].dtype if name in records.columns else dtype
-        if found != dtype and (name == VERDICT or records[name].null_count() < records.height):
-            raise ProfileError(f"column '{name}' is {found} and must be {dtype.__name__}")
+        actual_type = records[name].dtype if name in records.columns else dtype
+        if actual_type != dtype and (name == VERDICT_COLUMN or records[name].null_count() < records.height):
+            raise ProfileError(f"column '{name}' is {actual_type} and must be {dtype.__name__}")
 
 
-def _row_rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
+def _row_error_rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
     """Yields (error message, expression that selects the rows with this error)."""
     for name in REQUIRED_COLUMNS:
         yield f"{name} is null", pl.col(name).is_null()
-    for name, words in ALLOWED_WORDS.items():
+    for name, words in ALLOWED_WORDS_BY_COLUMN.items():
         unknown = pl.col(name).is_not_null() & ~pl.col(name).is_in(list(words))
         yield f"{name} is none of {', '.join(words)}", unknown
     value, low, high = pl.col("value"), pl.col("low"), pl.col("high")
@@ -255,5 +264,5 @@ def _check_unique(records: pl.DataFrame) -> None:
         raise ProfileError(f"{describe_record(twice.row(0, named=True))}: this record is there more than once")
 
 
-def _more_like_it(found: int) -> str:
-    return f" (and {found - 1} more like it)" if found > 1 else ""
+def _format_more_count(num_records: int) -> str:
+    return f" (and {num_records - 1} more like it)" if num_records > 1 else ""

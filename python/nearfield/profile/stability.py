@@ -1,4 +1,4 @@
-"""Counts the stable times of a profile, for the first lines of demo and report."""
+"""Counts the stable times of a profile. The demo and the report print the result in their first lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nearfield.base.frames import pl
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.store import Profile
 
-MAX_UNSTABLE = 0.5  # maximum share of unstable times in a usable profile
+MAX_UNSTABLE_SHARE = 0.5  # maximum share of unstable times in a usable profile
 
 
 def declared_records(profile: Profile) -> pl.DataFrame:

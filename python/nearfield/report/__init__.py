@@ -1,1 +1,2 @@
-"""The report of a profile: its findings in words (`findings`, `rules`) and one HTML page (`page`)."""
+"""The report of a profile: its findings as sentences (`findings`), the evaluated placement guidelines (`rules`), and
+the HTML page with both and with plots (`page`)."""

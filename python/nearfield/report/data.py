@@ -1,4 +1,4 @@
-"""Findings as data, the output of `nearfield report --json`. The table in docs/reference/findings.md is generated from
+"""Converts findings to data, for `nearfield report --json`. The table in docs/reference/findings.md is generated from
 the field descriptions in this module."""
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pydantic import Field
 
 from nearfield.base.toml import Table
 from nearfield.profile import Profile
-from nearfield.report.findings import Finding, Level
+from nearfield.report.findings import Finding, FindingLevel
 
 
 class FindingTable(Table):
     """One finding in the output of `nearfield report --json`."""
 
     topic: str = Field(description="what it is about: `headroom`, `steps`, `tuned`, ...; there may be several of one")
-    level: Level = Field(
+    level: FindingLevel = Field(
         description="why the rest is to be read with care; time that could be had back; how this machine or MPI "
         "behaves; nothing to do; about the measurement itself"
     )
@@ -43,7 +43,7 @@ class FindingsTable(Table):
     finding: list[FindingTable] = Field(description="most important first, as on the page")
 
 
-def findings_as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTable:
+def findings_as_data(profile: Profile, findings: Iterable[Finding]) -> FindingsTable:
     """Converts findings to the output of `nearfield report --json`."""
     run = profile.run
     return FindingsTable(
@@ -59,6 +59,6 @@ def findings_as_data(profile: Profile, found: Iterable[Finding]) -> FindingsTabl
             FindingTable(
                 topic=f.topic, level=f.level, title=f.title, text=f.statement, action=f.action, numbers=dict(f.numbers)
             )
-            for f in found
+            for f in findings
         ],
     )

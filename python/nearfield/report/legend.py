@@ -1,11 +1,11 @@
-"""The legend of the plots' symbols, each drawn as in the plots."""
+"""Renders the legend of the symbols in plots. Each symbol is drawn as in the plots."""
 
 from __future__ import annotations
 
 from nearfield.ui.html import tag
 
 _OUTLINE = '<circle cx="16" cy="7" r="4" class="outline"/>'
-_SIGNS = (
+_SYMBOLS = (
     (
         '<rect x="1" y="2" width="30" height="10" class="band"/><path d="M1 7H31" class="line"/>'
         '<circle cx="16" cy="7" r="4" class="dot"/>',
@@ -19,8 +19,8 @@ _SIGNS = (
 )
 
 
-def signs_html() -> str:
+def symbol_legend_html() -> str:
     """Returns the HTML legend of the symbols, for pages with measured times."""
-    pictures = ((f'<svg width="32" height="14" aria-hidden="true">{drawn}</svg>', said) for drawn, said in _SIGNS)
+    pictures = ((f'<svg width="32" height="14" aria-hidden="true">{drawn}</svg>', said) for drawn, said in _SYMBOLS)
     items = (tag("li", f"{picture} {said}") for picture, said in pictures)
     return tag("ul", "".join(items), class_="signs")

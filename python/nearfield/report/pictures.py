@@ -14,12 +14,12 @@ from nearfield.base.errors import MeasurementError, UsageError
 from nearfield.base.owned_folder import OwnedFolder
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
-FLAGS = (
+BROWSER_FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--virtual-time-budget=3600000", "--dump-dom",
 )  # fmt: skip
-MAX_SECONDS = 600
-_WRITE = """<script>nearfieldPictures().then((pictures) => {
+MAX_BROWSER_S = 600
+_WRITE_PICTURES_SCRIPT = """<script>nearfieldPictures().then((pictures) => {
   const place = document.createElement("pre");
   place.id = "pictures";
   place.textContent = encodeURIComponent(JSON.stringify(pictures));
@@ -28,8 +28,8 @@ _WRITE = """<script>nearfieldPictures().then((pictures) => {
 
 
 def draw_pictures(page: str) -> dict[str, str]:
-    """Returns file name -> SVG for each plot of a page, for each choice of its options. Raises UsageError if no browser
-    is installed, and MeasurementError if the browser draws nothing."""
+    """Returns file name -> SVG for each plot of a page, and each choice of the plot's options. Raises UsageError if no
+    browser is installed, and MeasurementError if the browser fails to draw the plots."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(
@@ -38,23 +38,23 @@ def draw_pictures(page: str) -> dict[str, str]:
         )
     with OwnedFolder("nearfield-browser-") as folder:
         file = Path(folder) / "page.html"
-        file.write_text(page.replace("</body>", f"{_WRITE}</body>"), encoding="utf-8", errors="replace")
-        said = _printed([browser, *FLAGS, f"--user-data-dir={folder}/browser", file.as_uri()])
-    found = re.search(r'<pre id="pictures">([^<]*)</pre>', said)
-    if not found:
+        file.write_text(page.replace("</body>", f"{_WRITE_PICTURES_SCRIPT}</body>"), encoding="utf-8", errors="replace")
+        printed_page = _run_and_capture([browser, *BROWSER_FLAGS, f"--user-data-dir={folder}/browser", file.as_uri()])
+    match = re.search(r'<pre id="pictures">([^<]*)</pre>', printed_page)
+    if not match:
         raise MeasurementError(
             f"{browser} did not draw the plots", "Open the page in a browser and click SVG at a plot."
         )
-    return dict(json.loads(unquote(found[1])))
+    return dict(json.loads(unquote(match[1])))
 
 
-def _printed(command: list[str]) -> str:
+def _run_and_capture(command: list[str]) -> str:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=MAX_SECONDS, stdin=subprocess.DEVNULL
+            command, capture_output=True, text=True, errors="replace", timeout=MAX_BROWSER_S, stdin=subprocess.DEVNULL
         )
     except subprocess.TimeoutExpired:
         raise MeasurementError(
-            f"{command[0]} did not end within {MAX_SECONDS} s", "Try it when the machine is quiet."
+            f"{command[0]} did not end within {MAX_BROWSER_S} s", "Try it when the machine is quiet."
         ) from None
     return done.stdout

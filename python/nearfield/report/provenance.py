@@ -1,4 +1,5 @@
-"""Shows the provenance of a profile's numbers, with everything that a reader needs to check them."""
+"""Renders the provenance of a profile's numbers: how, where and when they were measured, so that a reader can check
+them."""
 
 from __future__ import annotations
 
@@ -9,28 +10,28 @@ from nearfield.profile import Profile
 from nearfield.profile.schema import Launch, Switch
 from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
-Row = tuple[str, str]
+FactRow = tuple[str, str]
 
 
 def provenance_html(profile: Profile) -> str:
     """Returns the HTML of the provenance section."""
     parts = [
-        _block("MPI", _mpi(profile)),
-        _block("Run", _run(profile)),
-        _block("Machine", _machine(profile)),
-        _block("Clock", _clock(profile)),
-        _block("Counters", _counters(profile)),
+        _facts_html("MPI", _mpi_facts(profile)),
+        _facts_html("Run", _run_facts(profile)),
+        _facts_html("Machine", _machine_facts(profile)),
+        _facts_html("Clock", _clock_facts(profile)),
+        _facts_html("Counters", _counter_facts(profile)),
     ]
     facts = tag("div", "".join(parts), class_="columns")
-    return facts + _switches(profile.run.switch) + _launches(profile.run.launch) + _variables(profile)
+    return facts + _switches_html(profile.run.switch) + _launches_html(profile.run.launch) + _variables_html(profile)
 
 
-def _block(title: str, rows: Iterable[Row]) -> str:
+def _facts_html(title: str, rows: Iterable[FactRow]) -> str:
     terms = "".join(tag("dt", name) + tag("dd", value or "unknown") for name, value in rows)
     return tag("section", tag("h3", title) + tag("dl", terms), class_="facts") if terms else ""
 
 
-def _mpi(profile: Profile) -> list[Row]:
+def _mpi_facts(profile: Profile) -> list[FactRow]:
     mpi = profile.run.mpi
     return [
         ("installation", escape_html(mpi.name)),
@@ -43,7 +44,7 @@ def _mpi(profile: Profile) -> list[Row]:
     ]
 
 
-def _run(profile: Profile) -> list[Row]:
+def _run_facts(profile: Profile) -> list[FactRow]:
     run, host = profile.run, profile.run.host
     return [
         ("when", escape_html(f"{run.created:%Y-%m-%d %H:%M %Z}")),
@@ -58,7 +59,7 @@ def _run(profile: Profile) -> list[Row]:
     ]
 
 
-def _machine(profile: Profile) -> list[Row]:
+def _machine_facts(profile: Profile) -> list[FactRow]:
     machine, pages = profile.machine, profile.machine.pages
     caches = [
         (
@@ -89,22 +90,22 @@ def _machine(profile: Profile) -> list[Row]:
     ]
 
 
-def _clock(profile: Profile) -> list[Row]:
+def _clock_facts(profile: Profile) -> list[FactRow]:
     clock = profile.run.clock
-    known = [("resolution", clock.resolution_ns), ("cost of one reading", clock.overhead_ns)]
-    rows = [(name, text(format_ns(value))) for name, value in known if value is not None]
+    named_times_ns = [("resolution", clock.resolution_ns), ("cost of one reading", clock.overhead_ns)]
+    rows = [(name, text(format_ns(value))) for name, value in named_times_ns if value is not None]
     rate = clock.ticks_per_ns
     return rows + ([("rate", text(f"{rate:.4g} ticks per ns"))] if rate else [])
 
 
-def _counters(profile: Profile) -> list[Row]:
+def _counter_facts(profile: Profile) -> list[FactRow]:
     by_state: dict[str, list[str]] = {}
     for name, state in profile.run.counters.items():
         by_state.setdefault(state, []).append(name)
     return [(text(state), escape_html(", ".join(names))) for state, names in by_state.items()]
 
 
-def _switches(switches: list[Switch]) -> str:
+def _switches_html(switches: list[Switch]) -> str:
     rows = [
         [text(s.distance or ""), escape_html(s.pair or ""), escape_html(s.kind), text(format_bytes(s.bytes)),
          escape_html(f"{s.name} = {s.value}" if s.name else ""), text(s.evidence or "")]
@@ -114,7 +115,7 @@ def _switches(switches: list[Switch]) -> str:
     return folded_html("Protocol switches", table(header, rows) if rows else "", class_="wide")
 
 
-def _launches(launches: list[Launch]) -> str:
+def _launches_html(launches: list[Launch]) -> str:
     rows = [
         [str(launch.ranks), escape_html(", ".join(map(str, launch.cpus))), escape_html(", ".join(launch.hosts)),
          escape_html(", ".join(launch.scenarios)), text(f"{launch.seconds:.0f} s"),
@@ -125,7 +126,7 @@ def _launches(launches: list[Launch]) -> str:
     return folded_html("Starts of the engine and binding", table(header, rows) if rows else "", class_="wide")
 
 
-def _variables(profile: Profile) -> str:
+def _variables_html(profile: Profile) -> str:
     rows = [[tag("code", escape_html(name)), str(value)] for name, value in profile.run.mpi.variables.items()]
     title = f"Thresholds that the MPI reports ({len(rows)} control variables, MPI_T)"
     return folded_html(title, table(("variable", "value"), rows) if rows else "", class_="wide")

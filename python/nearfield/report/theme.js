@@ -1,31 +1,31 @@
-// Light or dark: as the reader last chose, else as the system is set; light on paper. Whoever draws in colours listens
-// to "themechange".
+// Selects the light or dark theme: the one that the reader chose last, otherwise that of the system, and always light
+// for printing. Scripts that draw in colours of the theme must listen to the event "themechange".
 (() => {
   "use strict";
   const root = document.documentElement;
 
-  function preferred() {
+  function preferredTheme() {
     try {
-      const kept = localStorage.getItem("nearfield-theme");
-      if (kept) return kept;
+      const savedTheme = localStorage.getItem("nearfield-theme");
+      if (savedTheme) return savedTheme;
     } catch { /* a page opened from a file may have no storage */ }
     return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
   }
 
-  function set(theme) {
+  function setTheme(theme) {
     root.dataset.theme = theme;
     document.dispatchEvent(new Event("themechange"));
   }
 
-  function toggle() {
+  function toggleTheme() {
     const theme = root.dataset.theme === "dark" ? "light" : "dark";
     try { localStorage.setItem("nearfield-theme", theme); } catch { /* as above */ }
-    set(theme);
+    setTheme(theme);
   }
 
-  set(preferred());
-  document.getElementById("theme").addEventListener("click", toggle);
-  let before;
-  addEventListener("beforeprint", () => { before = root.dataset.theme; set("light"); });
-  addEventListener("afterprint", () => set(before));
+  setTheme(preferredTheme());
+  document.getElementById("theme").addEventListener("click", toggleTheme);
+  let screenTheme;
+  addEventListener("beforeprint", () => { screenTheme = root.dataset.theme; setTheme("light"); });
+  addEventListener("afterprint", () => setTheme(screenTheme));
 })();

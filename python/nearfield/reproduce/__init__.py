@@ -1,2 +1,3 @@
-"""Judges the claims of papers (data in papers/) by simulation: simulates the cases that a claim needs, compares the
-records with the paper, and gives a verdict, with the same tolerance for all claims."""
+"""Judges the claims of published papers (papers/NAME/claims.toml) by simulation: simulates the benchmark cases that a
+claim needs, compares the resulting records with the paper, and derives a verdict. All claims are judged with the same
+tolerances."""

@@ -1,4 +1,4 @@
-"""The section of the HTML page with the cards: whether claims hold on the user's machine."""
+"""Renders the section of the HTML page with the cards, which say whether claims hold on the user's machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nearfield.base import own_command
 from nearfield.base.units import counted
-from nearfield.reproduce.outcome import Card, JudgedPaper, LiveSummary
+from nearfield.reproduce.outcome import ClaimCard, JudgedPaper, LiveSummary
 from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
 VERDICT_MEANINGS = (
@@ -18,38 +18,48 @@ VERDICT_MEANINGS = (
 )
 
 
-def cards_html(cards: Sequence[Card], here: LiveSummary | None, papers: Sequence[JudgedPaper]) -> str:
-    """Returns the section of cards as HTML; if nothing was measured, only how to measure."""
-    if here is None:
-        command = tag("code", text(own_command.line("reproduce", "--live-only")))
+def cards_html(cards: Sequence[ClaimCard], live_summary: LiveSummary | None, papers: Sequence[JudgedPaper]) -> str:
+    """Returns the HTML of the section with the cards; if nothing was measured, a sentence with the command that
+    measures."""
+    if live_summary is None:
+        command = tag("code", text(own_command.command_line("reproduce", "--live-only")))
         message = text("Nothing was measured on this machine. ") + command
         return tag("p", message + text(" adds a card for each claim: does it still hold?"), class_="quiet")
-    measured = [card for card in cards if card.verdict != "not measured"]
-    others = [card for card in cards if card.verdict == "not measured"]
+    measured_cards = [card for card in cards if card.verdict != "not measured"]
+    unmeasured_cards = [card for card in cards if card.verdict == "not measured"]
     return (
-        tag("p", text(machine_sentence(here)), role="note")
-        + _meanings_html(measured)
-        + tag("div", "".join(map(_card_html, measured)), class_="cards")
-        + folded_html(f"{counted(len(others), 'claim')} that cannot be measured here", _unmeasured_table(others))
-        + folded_html("Every answer", _answer_table(papers))
+        tag("p", text(format_machine_sentence(live_summary)), role="note")
+        + _meanings_html(measured_cards)
+        + tag("div", "".join(map(_card_html, measured_cards)), class_="cards")
+        + folded_html(
+            f"{counted(len(unmeasured_cards), 'claim')} that cannot be measured here",
+            _unmeasured_table_html(unmeasured_cards),
+        )
+        + folded_html("Every answer", _answer_table_html(papers))
     )
 
 
-def machine_sentence(here: LiveSummary) -> str:
-    """Returns a sentence on machine, MPI, compiler, launches and load of the measurement."""
-    load = f", load average at most {here.load_1m:.1f}" if here.load_1m is not None else ""
-    where = f" ({here.virtual})" if here.virtual else ""
-    compiler = f"; compiler: {here.compiler}" if here.compiler else ""
+def format_machine_sentence(live_summary: LiveSummary) -> str:
+    """Returns a sentence with the machine, the MPI, the compiler, the number of launches and the load average of the
+    measurement."""
+    load = f", load average at most {live_summary.load_1m:.1f}" if live_summary.load_1m is not None else ""
+    where = f" ({live_summary.virtual})" if live_summary.virtual else ""
+    compiler = f"; compiler: {live_summary.compiler}" if live_summary.compiler else ""
     machine, launches = (
-        f"{here.machine}, {counted(here.cores, 'core')}{where}",
-        counted(here.launches, "launch", "launches"),
+        f"{live_summary.machine}, {counted(live_summary.cores, 'core')}{where}",
+        counted(live_summary.launches, "launch", "launches"),
     )
-    return f"Measured on {machine}, under {here.mpi}, in {launches}{load}{compiler}. The launches are in {here.folder}."
+    measured = f"Measured on {machine}, under {live_summary.mpi}, in {launches}{load}{compiler}."
+    return f"{measured} The launches are in {live_summary.folder}."
 
 
-def _meanings_html(cards: Sequence[Card]) -> str:
-    found = {card.verdict for card in cards}
-    items = [tag("dt", _verdict_html(name)) + tag("dd", text(says)) for name, says in VERDICT_MEANINGS if name in found]
+def _meanings_html(cards: Sequence[ClaimCard]) -> str:
+    present_verdicts = {card.verdict for card in cards}
+    items = [
+        tag("dt", _verdict_html(name)) + tag("dd", text(says))
+        for name, says in VERDICT_MEANINGS
+        if name in present_verdicts
+    ]
     return tag("dl", "".join(items), class_="meanings")
 
 
@@ -57,7 +67,7 @@ def _verdict_html(verdict: str) -> str:
     return tag("span", text(verdict), class_=f"verdict {verdict.replace(' ', '-')}")
 
 
-def _card_html(card: Card) -> str:
+def _card_html(card: ClaimCard) -> str:
     facts = [("statement", text(card.statement)), ("the paper", text(card.paper)), ("this machine", text(card.here))]
     if card.control:
         facts.append(("control", text(card.control)))
@@ -76,12 +86,12 @@ def _card_html(card: Card) -> str:
     )
 
 
-def _unmeasured_table(cards: Sequence[Card]) -> str:
+def _unmeasured_table_html(cards: Sequence[ClaimCard]) -> str:
     rows = [[escape_html(card.claim), text(card.says), text(card.line)] for card in cards]
     return table(("claim", "what the paper says", "why not"), rows)
 
 
-def _answer_table(papers: Sequence[JudgedPaper]) -> str:
+def _answer_table_html(papers: Sequence[JudgedPaper]) -> str:
     rows = [
         [escape_html(claim.id), text(one.here.ours and one.says), text(one.paper), _verdict_html(one.here.answer),
          text(one.here.ours), text(one.here.control)]

@@ -1,4 +1,4 @@
-"""Checks of a claims file that the schema's types cannot express, for example that every name refers to something."""
+"""Checks of a claims file that the schema's types cannot express, for example that every referenced profile exists."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from nearfield.base.words import suggest
+from nearfield.base.words import suggest_name
 from nearfield.reproduce.judges import JUDGES
 from nearfield.reproduce.live.questions import QUESTIONS
 
 if TYPE_CHECKING:
-    from nearfield.reproduce.schema import Curve, LiveCheck, Paper, Statement
+    from nearfield.reproduce.schema import CurveSpec, LiveCheck, Paper, Statement
 
 
 def find_claim_errors(paper: Paper) -> Iterator[str]:
-    """Yields a sentence for each error in a claims file, for its author."""
-    counted = Counter(claim.id for claim in paper.claim)
-    yield from (f"claim {name} is there {count} times" for name, count in counted.items() if count > 1)
+    """Yields an error message for each inconsistency in a claims file."""
+    num_claims_by_id = Counter(claim.id for claim in paper.claim)
+    yield from (f"claim {name} is there {count} times" for name, count in num_claims_by_id.items() if count > 1)
     yield from _check_quotes_in(paper, paper.reading)
     for name, quote in paper.quote.items():
         if quote.profile not in paper.profile:
-            yield f"quote {name}: there is no profile '{quote.profile}'; {suggest(quote.profile, paper.profile)}"
+            yield f"quote {name}: there is no profile '{quote.profile}'; {suggest_name(quote.profile, paper.profile)}"
     for claim in paper.claim:
         if not claim.id.startswith(f"{paper.name}."):
             yield f"claim {claim.id} is not of {paper.name}"
@@ -36,20 +36,20 @@ def find_claim_errors(paper: Paper) -> Iterator[str]:
 def _check_quotes_in(paper: Paper, text: str) -> Iterator[str]:
     for name in re.findall(r"\{(\w+)\}", text):
         if name not in paper.quote:
-            yield f"there is no quote '{name}'; {suggest(name, paper.quote)}"
+            yield f"there is no quote '{name}'; {suggest_name(name, paper.quote)}"
 
 
-def profiles_of(statement: Statement) -> list[str]:
-    """Returns the names of the profiles whose records judge the statement."""
+def profile_names_of(statement: Statement) -> list[str]:
+    """Returns the names of the profiles whose records are needed to judge the statement."""
     if statement.rule:
         return [statement.rule.profile]
     return list(dict.fromkeys(name for curve in curves_of(statement) for name in (curve.profile, curve.base) if name))
 
 
 def _check_statement(paper: Paper, statement: Statement) -> Iterator[str]:
-    for name in profiles_of(statement):
+    for name in profile_names_of(statement):
         if name not in paper.profile:
-            yield f"there is no profile '{name}'; {suggest(name, paper.profile)}"
+            yield f"there is no profile '{name}'; {suggest_name(name, paper.profile)}"
     yield from _check_quotes_in(paper, statement.why)
     if statement.judge:
         yield from _check_judge(statement.judge, statement.number, statement.than)
@@ -57,68 +57,73 @@ def _check_statement(paper: Paper, statement: Statement) -> Iterator[str]:
         yield from _check_live(paper, statement, statement.here)
 
 
-def _check_judge(name: str, number: object, than: object) -> Iterator[str]:
-    judge = JUDGES.get(name)
+def _check_judge(judge_name: str, paper_number: object, than: object) -> Iterator[str]:
+    judge = JUDGES.get(judge_name)
     if judge is None:
-        yield f"there is no judge '{name}'; {suggest(name, JUDGES)}"
+        yield f"there is no judge '{judge_name}'; {suggest_name(judge_name, JUDGES)}"
         return
-    if judge.of_number != (number is not None):
-        yield f"the judge '{name}' {'needs a' if judge.of_number else 'takes no'} number"
-    if than is not None and not judge.of_two:
-        yield f"the judge '{name}' compares with nothing: leave `than` out"
+    if judge.needs_number != (paper_number is not None):
+        yield f"the judge '{judge_name}' {'needs a' if judge.needs_number else 'takes no'} number"
+    if than is not None and not judge.can_compare_curves:
+        yield f"the judge '{judge_name}' compares with nothing: leave `than` out"
 
 
-def _check_live(paper: Paper, statement: Statement, here: LiveCheck) -> Iterator[str]:
-    if here.asks:
-        if here.asks not in QUESTIONS:
-            yield f"there is no question '{here.asks}'; {suggest(here.asks, QUESTIONS)}"
+def _check_live(paper: Paper, statement: Statement, live_check: LiveCheck) -> Iterator[str]:
+    if live_check.asks:
+        if live_check.asks not in QUESTIONS:
+            yield f"there is no question '{live_check.asks}'; {suggest_name(live_check.asks, QUESTIONS)}"
         return
-    if here.profile not in paper.here:
-        yield f"there is no live profile '{here.profile}'; {suggest(here.profile, paper.here)}"
-    if statement.rule and not here.judge:
+    if live_check.profile not in paper.here:
+        yield f"there is no live profile '{live_check.profile}'; {suggest_name(live_check.profile, paper.here)}"
+    if statement.rule and not live_check.judge:
         return
-    judge = here.judge or statement.judge
+    judge = live_check.judge or statement.judge
     if judge is None:
         yield "here needs a judge, since the statement has none"
         return
-    yield from _check_judge(judge, here.number, statement.than if here.than is None else here.than)
+    yield from _check_judge(judge, live_check.number, statement.than if live_check.than is None else live_check.than)
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
-    if here.control and here.control.profile and here.control.profile not in paper.here:
-        yield f"there is no live profile '{here.control.profile}'; {suggest(here.control.profile, paper.here)}"
+    control = live_check.control
+    if control and control.profile and control.profile not in paper.here:
+        yield f"there is no live profile '{control.profile}'; {suggest_name(control.profile, paper.here)}"
     try:
-        live_curve(statement, here)
+        live_curve(statement, live_check)
     except ValidationError as error:
         yield f"here: {error.errors()[0]['msg']}"
 
 
-def live_curve(statement: Statement, here: LiveCheck) -> Curve:
-    """Returns the statement's curve with the keys of `here.curve`, which differ on the user's machine. A key or column
-    of value "" is removed; without a column, records of any value match."""
-    from nearfield.reproduce.schema import Curve  # imported late, since validators of schema import this module
+def live_curve(statement: Statement, live_check: LiveCheck) -> CurveSpec:
+    """Returns the statement's curve for the user's machine: with the keys of `live_check.curve` replaced. A key or
+    column whose new value is "" is removed; without a column, records with any value of it match."""
+    from nearfield.reproduce.schema import CurveSpec  # imported here, since validators in schema.py import this module
 
-    own = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
-    own |= {**here.curve, "where": _apply_changes(own.get("where", {}), here.curve), "profile": here.profile}
-    return Curve.model_validate({name: value for name, value in own.items() if value != ""})
+    curve_fields = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
+    curve_fields |= {
+        **live_check.curve,
+        "where": _apply_column_changes(curve_fields.get("where", {}), live_check.curve),
+        "profile": live_check.profile,
+    }
+    return CurveSpec.model_validate({name: value for name, value in curve_fields.items() if value != ""})
 
 
-def curves_of(statement: Statement) -> list[Curve]:
+def curves_of(statement: Statement) -> list[CurveSpec]:
     """Returns the statement's curve, followed by the curve with which it is compared, if any."""
     if statement.curve is None:
         return []
     return [statement.curve, *([other_curve(statement)] if statement.than is not None else [])]
 
 
-def other_curve(statement: Statement) -> Curve:
+def other_curve(statement: Statement) -> CurveSpec:
     """Returns the curve with which the statement's curve is compared: the same curve with the changes of `than`. A
-    column of value "" is removed."""
+    column whose new value is "" is removed."""
     assert statement.curve is not None
     changed = dict(statement.than or {})
-    where = _apply_changes(statement.curve.where, changed)
+    where = _apply_column_changes(statement.curve.where, changed)
     return type(statement.curve).model_validate({**statement.curve.model_dump(), **changed, "where": where})
 
 
-def _apply_changes(where: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Returns the columns with the changes applied. A column of value "" is removed; without a column, records of any
-    value match."""
-    return {name: value for name, value in {**where, **changes.get("where", {})}.items() if value != ""}
+def _apply_column_changes(columns: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns the columns with the changes applied. A column whose new value is "" is removed, so that records with any
+    value of it match."""
+    return {name: value for name, value in {**columns, **changes.get("where", {})}.items() if value != ""}

@@ -1,5 +1,5 @@
-"""Converts records of simulated profiles to curves over one of their parameters. Pure functions that know nothing of
-claims."""
+"""Computes curves (value of the curve's parameter -> number) from the records of simulated profiles. The functions are
+pure and independent of claims."""
 
 from __future__ import annotations
 
@@ -7,100 +7,108 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from nearfield.reproduce.schema import Curve, Values
+from nearfield.reproduce.schema import ColumnValues, CurveSpec
 
 Row = Mapping[str, Any]
 Points = dict[float, float]  # parameter -> number
-Records = Mapping[str, list[Row]]  # name of a profile -> rows
-LINE_BYTES = 64  # cache line size of profiles without an entry in `line_bytes`
+Records = Mapping[str, list[Row]]  # profile name -> rows
+DEFAULT_CACHE_LINE_BYTES = 64  # cache line size of profiles without an entry in `cache_line_bytes`
 
 
-def points_of(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> Points:
-    """Returns the points of the curve; at each x the maximum over the curve's alternatives. Returns {} without records.
-    Omits points that the base lacks."""
-    found: Points = {}
-    for alternative in alternatives_of(curve, records, line_bytes):
+def points_of(curve: CurveSpec, records: Records, cache_line_bytes: Mapping[str, int]) -> Points:
+    """Returns the points of the curve: at each x, the maximum over the curve's alternatives (see alternatives_of).
+    Returns {} without records. Omits points for which the base curve has no value."""
+    points: Points = {}
+    for alternative in alternatives_of(curve, records, cache_line_bytes):
         for x, y in alternative.items():
-            found[x] = max(y, found.get(x, y))
-    return dict(sorted(found.items()))
+            points[x] = max(y, points.get(x, y))
+    return dict(sorted(points.items()))
 
 
-def alternatives_of(curve: Curve, records: Records, line_bytes: Mapping[str, int]) -> list[Points]:
-    """Returns the points of the curve for each combination of single values of the lists in `where`."""
-    return [_derive_from_base(curve, one, records, line_bytes) for one in single_valued_columns(curve.where)]
+def alternatives_of(curve: CurveSpec, records: Records, cache_line_bytes: Mapping[str, int]) -> list[Points]:
+    """Returns the alternatives of the curve: the points for each combination of single values of the lists in
+    `where`."""
+    return [_curve_relative_to_base(curve, one, records, cache_line_bytes) for one in expand_value_lists(curve.where)]
 
 
-def _derive_from_base(curve: Curve, where: dict[str, Any], records: Records, line_bytes: Mapping[str, int]) -> Points:
-    own = _points_of_profile(curve, curve.profile, where, records, line_bytes)
+def _curve_relative_to_base(
+    curve: CurveSpec, columns: dict[str, Any], records: Records, cache_line_bytes: Mapping[str, int]
+) -> Points:
+    points = _points_of_profile(curve, curve.profile, columns, records, cache_line_bytes)
     if curve.how is None:
-        return own
-    base = _points_of_profile(
-        curve, curve.base or curve.profile, {**where, **(curve.versus or {})}, records, line_bytes
+        return points
+    base_points = _points_of_profile(
+        curve, curve.base or curve.profile, {**columns, **(curve.versus or {})}, records, cache_line_bytes
     )
-    if curve.by in (curve.versus or {}):  # `versus` fixes the curve's parameter: all points have the same base
-        base = dict.fromkeys(own, next(iter(base.values()))) if base else {}
-    return {x: _compare_with_base(curve.how, y, base[x]) for x, y in own.items() if x in base}
+    if curve.by in (curve.versus or {}):  # if `versus` fixes the parameter, all points have the same base
+        base_points = dict.fromkeys(points, next(iter(base_points.values()))) if base_points else {}
+    return {x: _compare_with_base(curve.how, y, base_points[x]) for x, y in points.items() if x in base_points}
 
 
-def _compare_with_base(how: str, own: float, base: float) -> float:
-    if how == "minus":
-        return own - base
-    ratio = own / base if base else (1.0 if own == base else float("inf"))
-    return ratio if how == "ratio" else 1 - ratio
+def _compare_with_base(comparison: str, value: float, base_value: float) -> float:
+    if comparison == "minus":
+        return value - base_value
+    ratio = value / base_value if base_value else (1.0 if value == base_value else float("inf"))
+    return ratio if comparison == "ratio" else 1 - ratio
 
 
 def _points_of_profile(
-    curve: Curve, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]
+    curve: CurveSpec, profile: str, columns: dict[str, Any], records: Records, cache_line_bytes: Mapping[str, int]
 ) -> Points:
-    found = _metric_values(curve, curve.metric, profile, where, records, lines)
+    points = _metric_values(curve, curve.metric, profile, columns, records, cache_line_bytes)
     if curve.plus is not None:
-        added = _metric_values(curve, curve.plus, profile, where, records, lines)
-        found = {x: y + added[x] for x, y in found.items() if x in added}
+        added_points = _metric_values(curve, curve.plus, profile, columns, records, cache_line_bytes)
+        points = {x: y + added_points[x] for x, y in points.items() if x in added_points}
     if curve.per is None:
-        return found
-    divisors = _metric_values(curve, curve.per, profile, where, records, lines)
+        return points
+    divisors = _metric_values(curve, curve.per, profile, columns, records, cache_line_bytes)
     if curve.per_rest:
-        divisors = {x: divisor - found[x] for x, divisor in divisors.items() if x in found}
-    return {x: y / divisors[x] for x, y in found.items() if divisors.get(x)}
+        divisors = {x: divisor - points[x] for x, divisor in divisors.items() if x in points}
+    return {x: y / divisors[x] for x, y in points.items() if divisors.get(x)}
 
 
 def _metric_values(
-    curve: Curve, metric: str, profile: str, where: dict[str, Any], records: Records, lines: Mapping[str, int]
+    curve: CurveSpec,
+    metric: str,
+    profile: str,
+    columns: dict[str, Any],
+    records: Records,
+    cache_line_bytes: Mapping[str, int],
 ) -> Points:
-    found: Points = {}
+    values: Points = {}
     for row in records.get(profile, []):
         if row["metric"] != metric or row["value"] is None:
             continue
-        if any(row.get(name) != value for name, value in where.items()):
+        if any(row.get(name) != value for name, value in columns.items()):
             continue
         x = x_of(curve, row)
         if x is None:
             continue
-        if x in found:
+        if x in values:
             raise ValueError(f"several records of {metric} in {profile} for {curve.by} = {x:g}: say more in where")
-        found[x] = _convert_to_unit(curve.unit, row, lines.get(profile, LINE_BYTES))
-    return found
+        values[x] = _convert_to_unit(curve.unit, row, cache_line_bytes.get(profile, DEFAULT_CACHE_LINE_BYTES))
+    return values
 
 
-def x_of(curve: Curve, row: Row) -> float | None:
+def x_of(curve: CurveSpec, row: Row) -> float | None:
     """Returns the row's value of the curve's parameter; None if the row has none."""
     x = row.get("whole_bytes", row.get("size_bytes")) if curve.by == "whole_bytes" else row.get(curve.by)
     return None if x is None else float(x)
 
 
-def metrics_of(curve: Curve) -> list[str]:
+def metrics_of(curve: CurveSpec) -> list[str]:
     """Returns the metrics from which the curve is computed."""
     return [name for name in (curve.metric, curve.plus, curve.per) if name]
 
 
-def _convert_to_unit(unit: str | None, row: Row, line_bytes: int) -> float:
+def _convert_to_unit(unit: str | None, row: Row, cache_line_bytes: int) -> float:
     value, size_bytes = float(row["value"]), row.get("size_bytes", 0)
     if unit == "mb_per_s":
         return float(1e3 * size_bytes / value)
-    return value / max(1.0, size_bytes / line_bytes) if unit == "per_line" else value
+    return value / max(1.0, size_bytes / cache_line_bytes) if unit == "per_line" else value
 
 
-def single_valued_columns(where: Mapping[str, Values]) -> Iterable[dict[str, Any]]:
-    """Yields the columns with single values, for every combination of the values of lists."""
-    lists = [value if isinstance(value, list) else [value] for value in where.values()]
-    return (dict(zip(where, values, strict=True)) for values in product(*lists))
+def expand_value_lists(columns: Mapping[str, ColumnValues]) -> Iterable[dict[str, Any]]:
+    """Yields the columns with one value each, for every combination of the values in their lists."""
+    value_lists = [value if isinstance(value, list) else [value] for value in columns.values()]
+    return (dict(zip(columns, values, strict=True)) for values in product(*value_lists))

@@ -11,25 +11,26 @@ from pydantic import Field, FiniteFloat, ValidationError, field_validator
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError
-from nearfield.base.files import atomic_write, read_file
+from nearfield.base.files import atomic_write, read_user_file
 from nearfield.base.toml import Table
 from nearfield.base.units import counted
-from nearfield.reproduce.writers import WRITERS
+from nearfield.reproduce.writers import NUMBER_FORMATTERS
 
 REPRODUCTION_FILE = "reproduction.json"
 
 Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
 
 
-class Line(Table):
-    """A judged curve, or the curve with which it is compared, as (parameter, number)."""
+class PlottedCurve(Table):
+    """A judged curve, or the curve with which it is compared, as pairs (value of the parameter, number)."""
 
     name: str
     points: list[tuple[FiniteFloat, FiniteFloat]]
 
 
-class Series(Table):
-    """Records of one profile that differ in one parameter only, as (parameter, value)."""
+class RecordSeries(Table):
+    """Records of one profile that differ only in the parameter `by`, as pairs (value of the parameter, value of the
+    metric)."""
 
     profile: str
     metric: str
@@ -41,24 +42,25 @@ class Series(Table):
 
 class ShownEvidence(Table):
     """The judged curve, the curve with which it is compared, if any, and the records behind both. `kind` is a key of
-    WRITERS."""
+    NUMBER_FORMATTERS."""
 
     by: str
     kind: str
-    lines: Annotated[list[Line], Field(min_length=1, max_length=2)]
-    records: list[Series]
+    lines: Annotated[list[PlottedCurve], Field(min_length=1, max_length=2)]
+    records: list[RecordSeries]
 
     @field_validator("kind")
     @classmethod
-    def _is_known(cls, kind: str) -> str:
-        if kind not in WRITERS:
+    def _check_number_kind(cls, kind: str) -> str:
+        if kind not in NUMBER_FORMATTERS:
             raise ValueError(f"{kind!r} is no unit")
         return kind
 
 
 class Answer(Table):
-    """The answer of the user's machine, or of a trace, to a statement. "artefact": the effect holds, but its control
-    shows that the claimed cause is wrong. Without an answer, `answer` is "", and `ours` is the reason."""
+    """Whether a statement holds on the user's machine, or in a trace. "artefact" means that the effect was observed,
+    but that its control measurement refutes the claimed cause. If the statement was not tested, `answer` is "" and
+    `ours` is the reason."""
 
     answer: Literal["holds", "does not", "artefact", "cannot tell", ""] = ""
     ours: str = Field(default="", description="our numbers, each with its interval")
@@ -68,10 +70,10 @@ class Answer(Table):
 
 
 class JudgedStatement(Table):
-    """A statement of a paper with its judgement. `holds` is None if the statement could not be judged; `ours` is then
-    the reason. `number` is the paper's number as a range, and `at` its position. `not_counted` is the reason why the
-    judgement does not count; '' if it counts. `why` is a cause of the difference, only if the statement does not
-    hold."""
+    """A statement of a paper with its judgement. `ours` has the simulated numbers as text. If the statement could not
+    be judged, `holds` is None and `ours` is the reason. `number` is the paper's number as a range, and `at` its
+    position. `not_counted` is the reason why the judgement does not count; '' if it counts. `why` is a cause of the
+    difference, and only set if the statement does not hold."""
 
     says: str
     paper: str
@@ -130,7 +132,7 @@ class JudgedPaper(Table):
 
 
 class LiveSummary(Table):
-    """The machine and the launches of `--live`."""
+    """The machine, the MPI and the launches of a measurement with `--live`."""
 
     machine: str
     cores: int = Field(description="cores that the launches were allowed to use")
@@ -144,8 +146,8 @@ class LiveSummary(Table):
     complete: bool = Field(description="false: the measurement was stopped, and the same command resumes it")
 
 
-class TracedFrom(Table):
-    """The trace of a real program, as given by `--trace`."""
+class TraceSource(Table):
+    """The trace of a real program that the user passed with `--trace`."""
 
     name: str = Field(description="the application in the claims, and its problem size")
     command: str
@@ -155,9 +157,9 @@ class TracedFrom(Table):
 CardVerdict = Literal["artefact", "does not", "holds in part", "holds", "cannot tell", "not measured"]
 
 
-class Card(Table):
-    """The verdict on a claim on the user's machine. `statement`, `paper`, `here` and `control` are those of one of its
-    statements; `control` also has the controls of the whole claim."""
+class ClaimCard(Table):
+    """The verdict on a claim on the user's machine. `statement`, `paper`, `here` and `control` describe the statement
+    with the most negative answer; `control` also has the control statements of the whole claim."""
 
     claim: str
     title: str = Field(description="of the paper")
@@ -174,9 +176,9 @@ class Card(Table):
 
 
 class Score(Table):
-    """The share of the papers' claims that hold, weighted. Claims that were not judged count as 0 in `all`, and are
-    excluded from `simulated`. `whole`, `half` and `less` are the numbers of claims that hold completely, at least by
-    half, and by less than half. Claims of weight 0 are excluded from the shares."""
+    """The weighted fraction of the papers' claims that hold. Claims that were not judged count as 0 in `all`, and are
+    excluded from `simulated`. Claims of weight 0 are excluded from both. `whole`, `half` and `less` are the numbers of
+    claims with a score of 1, of at least 0.5, and of less than 0.5."""
 
     simulated: float | None
     all: float | None = Field(description="null if simulations are missing")
@@ -199,8 +201,10 @@ class Reproduction(Table):
     papers: list[JudgedPaper]
     score: Score
     here: LiveSummary | None = None
-    cards: list[Card] = Field(default_factory=list, description="if something was measured: negative results first")
-    traced: list[TracedFrom] = Field(default_factory=list)
+    cards: list[ClaimCard] = Field(
+        default_factory=list, description="if something was measured: negative results first"
+    )
+    traced: list[TraceSource] = Field(default_factory=list)
 
 
 def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
@@ -209,36 +213,41 @@ def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
     could fail. "not simulated": none was simulated."""
     simulated = any(one.holds is not None for one in statements)
     statements = [one for one in statements if not one.not_counted]
-    known = [one for one in statements if one.holds is not None]
-    if not known:
+    judged = [one for one in statements if one.holds is not None]
+    if not judged:
         return "by construction" if simulated else "not simulated"
-    if not any(one.holds for one in known):
+    if not any(one.holds for one in judged):
         return "not"
-    shapes = [one for one in known if not one.is_number]
-    if len(known) < len(statements) or not all(one.holds for one in shapes):
+    shapes = [one for one in judged if not one.is_number]
+    if len(judged) < len(statements) or not all(one.holds for one in shapes):
         return "in part"
-    if all(one.holds for one in known):
+    if all(one.holds for one in judged):
         return "within"
     return "shape only" if shapes else "in part"
 
 
-def count_holding(statements: Iterable[JudgedStatement]) -> tuple[int, int]:
-    """Returns the number of statements that hold, and the number that are judged and counted."""
-    known = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
-    return sum(known), len(known)
+def count_holding_statements(statements: Iterable[JudgedStatement]) -> tuple[int, int]:
+    """Returns the number of statements that hold, and the number of statements that are judged and counted."""
+    outcomes = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
+    return sum(outcomes), len(outcomes)
 
 
-def standing_text(papers: Sequence[JudgedPaper]) -> str:
-    """Returns '3 of 5 statements hold', and the share of complete simulations if some are missing."""
-    held, judged = count_holding(one for paper in papers for claim in paper.claims for one in claim.statements)
-    simulated, missing = ({name for paper in papers for name in getattr(paper, which)} for which in _PROFILE_LISTS)
+def format_statement_counts(papers: Sequence[JudgedPaper]) -> str:
+    """Returns for example '3 of 5 statements hold'. If some profiles are not simulated completely, their number is
+    appended."""
+    held, judged = count_holding_statements(
+        one for paper in papers for claim in paper.claims for one in claim.statements
+    )
+    simulated, missing = (
+        {name for paper in papers for name in getattr(paper, which)} for which in _PROFILE_LIST_FIELDS
+    )
     summary = f"{held} of {counted(judged, 'statement')} hold" if judged else "no statement is judged"
     if missing:
         summary += f"; simulated to the end: {len(simulated)} of {counted(len(simulated) + len(missing), 'profile')}"
     return summary
 
 
-_PROFILE_LISTS = ("simulated", "missing")
+_PROFILE_LIST_FIELDS = ("simulated", "missing")
 
 
 def save_reproduction(folder: Path, reproduction: Reproduction) -> None:
@@ -252,9 +261,9 @@ def load_reproduction(folder: Path) -> Reproduction:
     """Reads reproduction.json from the folder. Raises ProfileError if the file is missing or damaged."""
     path = folder / REPRODUCTION_FILE
     try:
-        return Reproduction.model_validate_json(read_file(path))
+        return Reproduction.model_validate_json(read_user_file(path))
     except (OSError, ValidationError) as error:
         cause = error.strerror if isinstance(error, OSError) else f"{error.error_count()} of its keys are wrong"
         raise ProfileError(
-            f"{path}: {cause}", f"Make it anew with: {own_command.line('reproduce', '--out', folder)}"
+            f"{path}: {cause}", f"Make it anew with: {own_command.command_line('reproduce', '--out', folder)}"
         ) from error

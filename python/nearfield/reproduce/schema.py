@@ -1,5 +1,6 @@
-"""The schema of papers/NAME/claims.toml: the paper's statements, written from the paper and not from our numbers; the
-profiles to simulate; and for each statement the records and the judge (judges.py) that decide it."""
+"""The schema of papers/NAME/claims.toml. The file has the paper's statements, written from the paper and not from
+simulated numbers; the profiles to simulate; and for each statement the records and the judge function (judges.py) that
+decide it. Papers are named S0 to S4 (papers/NAME/README.md)."""
 
 from __future__ import annotations
 
@@ -10,31 +11,33 @@ from pydantic import Field, model_validator
 from nearfield.base.toml import Table
 from nearfield.machine.quantity import Claim as ClaimId
 
-Value = int | float | str
-Values = Value | list[Value]
+ColumnValue = int | float | str
+ColumnValues = ColumnValue | list[ColumnValue]
 # A number of bytes, or a symbolic size that depends on the machine and MPI: eager, l1, l2, llc; 2*llc, llc/2.
-Size = int | Annotated[str, Field(pattern=r"^(\d+\*)?(eager|l1|l2|llc)(/\d+)?$")]
+SymbolicSize = int | Annotated[str, Field(pattern=r"^(\d+\*)?(eager|l1|l2|llc)(/\d+)?$")]
 
 
-class Choice(Table):
-    """A parameter that neither the paper nor the machine's file states, with the value that was chosen."""
+class ChosenParameter(Table):
+    """A parameter whose value neither the paper nor the machine's description file states, with the value that was
+    chosen for it."""
 
     key: str = Field(description="the parameter that was chosen")
-    value: Value = Field(description="the value that was chosen")
+    value: ColumnValue = Field(description="the value that was chosen")
     reason: str = Field(description="why this value was chosen")
     claims: list[ClaimId] = Field(description="the claims that the value affects")
 
 
-class Setting(Table):
-    """A value of the machine's file that a simulated profile replaces, for a claim that compares values."""
+class ReplacedValue(Table):
+    """A value of the machine's description file that a simulated profile replaces, for a claim that compares several
+    values of it."""
 
     key: str = Field(description="the key in the machine's file, e.g. messaging.ring_bytes")
-    value: Value
+    value: ColumnValue
     reason: str
 
 
 class ScenarioRun(Table):
-    """A scenario to simulate with all combinations of the parameters, at every distance."""
+    """A scenario to simulate with all combinations of the parameter values, at every core distance."""
 
     name: str
     distance: list[str] = Field(
@@ -45,8 +48,8 @@ class ScenarioRun(Table):
 
 
 class ClusterRun(Table):
-    """Collectives or applications to simulate at all combinations of sizes and policies. The keys are options of
-    `nearfield simulate`."""
+    """Collectives or applications to simulate with all combinations of sizes and NIC policies. The keys are named like
+    the options of `nearfield simulate`."""
 
     name: list[str]
     nodes: list[int]
@@ -68,28 +71,29 @@ class ProfileRun(Table):
     on: str = Field(description="the machine to simulate")
     without: list[Literal["prefetcher"]] = Field(default_factory=list, description="parts that are switched off")
     clock_ghz: float | None = Field(default=None, description="the processor's frequency; memory follows it")
-    set: list[Setting] = Field(default_factory=list)
+    set: list[ReplacedValue] = Field(default_factory=list)
     scenario: list[ScenarioRun] = Field(default_factory=list)
     collective: list[ClusterRun] = Field(default_factory=list)
     application: list[ClusterRun] = Field(default_factory=list)
 
     @property
-    def on_cluster(self) -> list[ClusterRun]:
+    def cluster_runs(self) -> list[ClusterRun]:
         return [*self.collective, *self.application]
 
     @model_validator(mode="after")
-    def _simulates_something(self) -> ProfileRun:
-        if not (self.scenario or self.on_cluster):
+    def _require_runs(self) -> ProfileRun:
+        if not (self.scenario or self.cluster_runs):
             raise ValueError("a profile is of scenarios, collectives or applications")
         return self
 
 
 class LiveProfile(Table):
-    """A profile to measure on the user's machine: scenarios that share one launch and have the same sizes."""
+    """A profile to measure on the user's machine: scenarios that run in the same MPI job (launch) with the same message
+    sizes."""
 
     scenario: list[str] = Field(min_length=1, description="scenarios by the names of `nearfield probe --list`")
-    size_bytes: list[Size] = Field(default_factory=list, description="sizes; []: the scenarios' own")
-    quick: list[Size] = Field(default_factory=list, description="sizes with --quick; []: the same as without")
+    size_bytes: list[SymbolicSize] = Field(default_factory=list, description="sizes; []: the scenarios' own")
+    quick: list[SymbolicSize] = Field(default_factory=list, description="sizes with --quick; []: the same as without")
     only: list[str] = Field(
         default_factory=list,
         description="restricts a scenario to values of a parameter: 'pingpong state reused'",
@@ -97,13 +101,16 @@ class LiveProfile(Table):
     seconds: float = Field(default=10.0, description="expected duration of a launch, for the estimate only")
 
 
-class Curve(Table):
-    """A curve from the records of a profile over one of their parameters."""
+class CurveSpec(Table):
+    """A curve to compute from the records of a profile: a metric as a function of one parameter (`by`), optionally
+    compared with a base curve."""
 
     profile: str
     metric: str
-    where: dict[str, Values] = Field(default_factory=dict, description="columns; the highest number of a list counts")
-    versus: dict[str, Values] | None = Field(default=None, description="the columns that differ for the base")
+    where: dict[str, ColumnValues] = Field(
+        default_factory=dict, description="columns; the highest number of a list counts"
+    )
+    versus: dict[str, ColumnValues] | None = Field(default=None, description="the columns that differ for the base")
     base: str | None = Field(default=None, description="the profile of the base if it differs from `profile`")
     how: Literal["gain", "ratio", "minus"] | None = Field(
         default=None, description="comparison with the base: the saved share, the ratio, or the difference"
@@ -117,7 +124,7 @@ class Curve(Table):
     )
 
     @model_validator(mode="after")
-    def _has_a_base(self) -> Curve:
+    def _check_base(self) -> CurveSpec:
         if (self.how is None) != (self.versus is None and self.base is None):
             raise ValueError("how needs versus or base, and they need it")
         if self.per_rest and self.per is None:
@@ -125,8 +132,9 @@ class Curve(Table):
         return self
 
 
-class Quote(Curve):
-    """A number of ours that texts of the claims file quote as {NAME}: the range of a curve, or its maximum."""
+class QuotedNumber(CurveSpec):
+    """A number that the texts of the claims file quote as {NAME} and that is filled in from the records: the range of a
+    curve, or its maximum."""
 
     points: list[float] = Field(default_factory=list, description="only these values of the parameter; []: all")
     over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
@@ -136,15 +144,17 @@ class Quote(Curve):
 
 
 class PlacementRule(Table):
-    """A guideline of paper S0, as the report evaluates it on a profile."""
+    """A reference to one of the three placement guidelines of paper S0, as the report evaluates it on a profile
+    (report/rules.py)."""
 
     profile: str
     number: Literal[1, 2, 3]
 
 
-class Control(Table):
-    """A measurement that distinguishes an effect from an artefact. "vanishes": without the cause that the paper names,
-    the effect must vanish. "stays": without another possible cause, the effect must stay."""
+class ControlMeasurement(Table):
+    """A measurement that distinguishes an effect from an artefact. If `effect` is "vanishes", the control measures
+    without the cause that the paper names, and the effect must vanish. If it is "stays", the control measures without
+    another possible cause, and the effect must stay."""
 
     effect: Literal["vanishes", "stays"]
     says: str = Field(description="what is different from the measurement that it is the control of")
@@ -153,8 +163,8 @@ class Control(Table):
 
 
 class LiveCheck(Table):
-    """How to check a statement on any machine. Judge, curve and `than` default to those of the statement. Positions and
-    numbers do not, since the paper states them for its own machine."""
+    """How to check a statement on the user's machine. Judge, curve and `than` default to those of the statement.
+    Positions and numbers have no default, since the paper states them for its own machine."""
 
     profile: str = Field(default="", description="the profile that judges it: a name of [here.NAME]")
     asks: str = Field(default="", description="a question to tuned rules or to the compiler (live/questions.py)")
@@ -162,28 +172,30 @@ class LiveCheck(Table):
     number: float | list[float] | None = Field(default=None, description="only if the paper's number holds everywhere")
     curve: dict[str, Any] = Field(default_factory=dict, description="keys of the statement's curve that differ")
     than: dict[str, Any] | None = None
-    over: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
-    points: list[Size] | None = None
-    at: Annotated[list[Size], Field(min_length=2, max_length=2)] | None = None
+    over: Annotated[list[SymbolicSize], Field(min_length=2, max_length=2)] | None = None
+    points: list[SymbolicSize] | None = None
+    at: Annotated[list[SymbolicSize], Field(min_length=2, max_length=2)] | None = None
     says: str = Field(default="", description="what is judged, if it differs from the wording of the statement")
-    control: Control | None = Field(default=None, description="an effect that its control shows, too, is an artefact")
+    control: ControlMeasurement | None = Field(
+        default=None, description="an effect that its control shows, too, is an artefact"
+    )
 
     @model_validator(mode="after")
-    def _has_one_source(self) -> LiveCheck:
+    def _check_single_source(self) -> LiveCheck:
         if bool(self.profile) == bool(self.asks):
             raise ValueError("here is judged by a profile, or asks something else")
         return self
 
 
 class Statement(Table):
-    """One statement of a paper. `number` is the paper's number or range. The tolerance, the same for all statements, is
-    in judges.py."""
+    """One statement of a paper, which is judged separately. `number` is the paper's number or range. The tolerances,
+    which are the same for all statements, are in judges.py."""
 
     says: str
     paper: str = Field(description="the paper's number or shape")
     judge: str | None = Field(default=None, description="a name in judges.py")
     number: float | list[float] | None = None
-    curve: Curve | None = None
+    curve: CurveSpec | None = None
     than: dict[str, Any] | None = Field(default=None, description="keys of the second curve that differ")
     over: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="the smallest and the largest size that the statement covers"
@@ -201,7 +213,7 @@ class Statement(Table):
     here_not: str = Field(default="", description="why the statement cannot be measured on the reader's machine")
 
     @model_validator(mode="after")
-    def _can_be_judged(self) -> Statement:
+    def _check_judge_or_reason(self) -> Statement:
         if sum(map(bool, (self.judge, self.rule, self.not_simulated))) != 1:
             raise ValueError("a statement has a judge, or a rule, or the reason why it is not simulated")
         if bool(self.judge) != bool(self.curve):
@@ -232,15 +244,17 @@ class Paper(Table):
     title: str
     reading: str = Field(default="", description="a paragraph on what holds, what does not, and why, without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
-    quote: dict[str, Quote] = Field(default_factory=dict, description="numbers in the texts, filled from records")
-    chosen: list[Choice] = Field(default_factory=list)
+    quote: dict[str, QuotedNumber] = Field(
+        default_factory=dict, description="numbers in the texts, filled from records"
+    )
+    chosen: list[ChosenParameter] = Field(default_factory=list)
     here: dict[str, LiveProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
     here_not: str = Field(default="", description="why no statement can be measured on the reader's machine")
     claim: list[Claim]
 
     @model_validator(mode="after")
-    def _holds_together(self) -> Paper:
-        from nearfield.reproduce.checks import find_claim_errors  # checks imports the tables above
+    def _check_references(self) -> Paper:
+        from nearfield.reproduce.checks import find_claim_errors  # imported here, since checks.py imports this module
 
         if problem := next(find_claim_errors(self), None):
             raise ValueError(problem)

@@ -1,5 +1,5 @@
-"""Scores the papers' claims. A passage of a paper that was split into several statements counts once: the score of a
-claim is the mean over its passages of the share of statements that hold."""
+"""Computes a score for each claim. If a passage of a paper is split into several statements, it still counts once: each
+passage scores the fraction of its statements that hold, and the claim scores the mean over its passages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def score_papers(papers: Iterable[JudgedPaper]) -> Score:
 
 
 def score_text(score: Score) -> str:
-    """Returns the score as text for people."""
+    """Returns the score as human-readable text."""
     if score.simulated is None:
         return "no claim is judged"
     of_all = "" if score.all is None else f", {score.all:.0%} of all {score.claims} claims"

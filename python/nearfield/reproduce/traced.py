@@ -1,5 +1,5 @@
-"""Answers statements on applications from traces of the real programs, simulated on the machines of the paper's
-profiles. The verdicts themselves are based on models of the applications, not on traces."""
+"""Tests statements about applications by simulating traces of the real programs on the paper's machines. The verdicts
+do not depend on these tests: they are based on models of the applications."""
 
 from __future__ import annotations
 
@@ -17,102 +17,134 @@ from nearfield.measure.sim.axes import check_axes
 from nearfield.measure.sim.profile import save_profile
 from nearfield.observe.replay import Cluster, Replay, replay_program
 from nearfield.observe.summary import flops_of_objects
-from nearfield.observe.trace import Trace, broken_streams
+from nearfield.observe.trace import Trace, broken_streams_as_errors
 from nearfield.profile import schema
-from nearfield.reproduce.checks import profiles_of
-from nearfield.reproduce.outcome import Answer, TracedFrom
+from nearfield.reproduce.checks import profile_names_of
+from nearfield.reproduce.outcome import Answer, TraceSource
 from nearfield.reproduce.schema import ClusterRun, ProfileRun, Statement
-from nearfield.reproduce.session import Settings, Traces, WantedClaims, machine_of, open_store, profiles_needed
-from nearfield.reproduce.verdicts import Evidence, evaluate_statement, judge_input
+from nearfield.reproduce.session import (
+    AnsweringTraces,
+    ReproductionSettings,
+    SelectedClaims,
+    machine_of,
+    needed_profile_runs,
+    open_record_store,
+)
+from nearfield.reproduce.verdicts import Evidence, evaluate_statement, make_judge_input
 
-PROFILES_FOLDER = "traced"  # subfolder of the output folder for the profiles of traces
+TRACED_PROFILES_FOLDER = "traced"  # subfolder of the output folder for profiles of simulated traces
 _CURVE_JUDGES = {"grows", "falls", "flat", "between", "steps"}  # judges that need a curve of more than one point
 
 
 @dataclass(frozen=True)
 class ApplicationTrace:
-    """A trace of an application that occurs in the papers' claims."""
+    """The trace of an application on which the papers make claims."""
 
     application: str
-    size_bytes: int | None  # problem size in the claims; None: the claims have one size only
+    size_bytes: int | None  # problem size in the claims; None if the claims have only one
     trace: Trace
 
-    def is_simulated_by(self, part: ClusterRun) -> bool:
-        """Returns whether a part of the claims' runs simulates this application at this size."""
-        return self.application in part.name and (not part.bytes or self.size_bytes in part.bytes)
+    def is_simulated_by(self, cluster_run: ClusterRun) -> bool:
+        """Returns whether the run simulates this application at this size."""
+        return self.application in cluster_run.name and (not cluster_run.bytes or self.size_bytes in cluster_run.bytes)
 
 
-def parse_traces(texts: Iterable[str]) -> list[ApplicationTrace]:
-    """Parses options `amg=FOLDER` and `fft:4MiB=FOLDER`. Raises UsageError for another form, and ProfileError if a
-    folder has no trace."""
-    found = []
-    for text in texts:
+def parse_traces(options: Iterable[str]) -> list[ApplicationTrace]:
+    """Parses options of the form `amg=FOLDER` or `fft:4MiB=FOLDER`. Raises UsageError for any other form, and
+    ProfileError if a folder has no trace."""
+    traces = []
+    for text in options:
         name, equals, folder = text.partition("=")
         if not (name and equals and folder):
             raise UsageError(f"--trace {text}: no application and folder", "write it as amg=FOLDER or fft:4MiB=FOLDER")
         application, _, size = name.partition(":")
-        found.append(ApplicationTrace(application, parse_bytes(size) if size else None, Trace(Path(folder))))
-    return found
+        traces.append(ApplicationTrace(application, parse_bytes(size) if size else None, Trace(Path(folder))))
+    return traces
 
 
 def simulate_traces(
-    wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine
-) -> Traces:
-    """Simulates the traces. Returns them with a function that answers statements from the simulations. Raises the
-    errors of evidence_of_traces."""
-    with open_store(settings.out):
+    selected_claims: SelectedClaims,
+    traces: Sequence[ApplicationTrace],
+    settings: ReproductionSettings,
+    progress: ReportLine,
+) -> AnsweringTraces:
+    """Simulates the traces. Returns them with a function that tests statements with these simulations. Raises the
+    errors of make_evidence_from_traces()."""
+    with open_record_store(settings.out_folder):
         pass
-    evidence = evidence_of_traces(wanted, traces, settings, progress)
+    evidence = make_evidence_from_traces(selected_claims, traces, settings, progress)
     sources = [
-        TracedFrom(name=_application_name(one), command=one.trace.about.command, ranks=one.trace.about.ranks)
-        for one in traces
+        TraceSource(
+            name=_application_name(application_trace),
+            command=application_trace.trace.metadata.command,
+            ranks=application_trace.trace.metadata.ranks,
+        )
+        for application_trace in traces
     ]
-    return Traces(sources, partial(answer_from_trace, evidence=evidence))
+    return AnsweringTraces(sources, partial(answer_from_trace, evidence=evidence))
 
 
-def evidence_of_traces(
-    wanted: WantedClaims, traces: Sequence[ApplicationTrace], settings: Settings, progress: ReportLine
+def make_evidence_from_traces(
+    selected_claims: SelectedClaims,
+    traces: Sequence[ApplicationTrace],
+    settings: ReproductionSettings,
+    progress: ReportLine,
 ) -> Evidence:
     """Simulates each trace on the machine of every needed profile that has its application, and saves the resulting
     profiles. Raises UsageError for an application without claims, ReplayError, and BrokenTraceError."""
-    needed = profiles_needed(wanted)
-    for one in traces:
-        if not any(one.is_simulated_by(part) for profile_run in needed.values() for part in profile_run.application):
-            raise UsageError(f"no claim is about '{_application_name(one)}'", _known_applications_text(needed.values()))
+    needed = needed_profile_runs(selected_claims)
+    for application_trace in traces:
+        if not any(
+            application_trace.is_simulated_by(part)
+            for profile_run in needed.values()
+            for part in profile_run.application
+        ):
+            raise UsageError(
+                f"no claim is about '{_application_name(application_trace)}'",
+                _format_known_applications(needed.values()),
+            )
     profiles = {}
     for name, profile_run in needed.items():
-        rows = [row for one in traces for row in _simulate_trace(name, profile_run, one, progress)]
+        rows = [
+            row
+            for application_trace in traces
+            for row in _simulate_trace(name, profile_run, application_trace, progress)
+        ]
         if rows:
             profiles[name] = save_profile(
-                settings.out / PROFILES_FOLDER / name, machine_of(profile_run),
+                settings.out_folder / TRACED_PROFILES_FOLDER / name, machine_of(profile_run),
                 Request(command=settings.command, on=profile_run.on), rows,
                 scenarios=[_program_scenario(rows)], complete=True, seconds=0.0,
             )  # fmt: skip
-    return Evidence.of(profiles)
+    return Evidence.from_profiles(profiles)
 
 
 def answer_from_trace(statement: Statement, evidence: Evidence) -> Answer:
-    """Returns the answer to the statement from the simulated traces; an empty answer if they lack what the statement is
-    about."""
-    names = profiles_of(statement)
+    """Returns whether the statement holds in the simulated traces. Returns an empty answer if no trace has the
+    application or size that the statement is about."""
+    names = profile_names_of(statement)
     if not names or any(name not in evidence.profiles for name in names) or statement.rule or statement.not_simulated:
         return Answer()
-    question = judge_input(statement, evidence)
-    if not question.curve or question.than == {}:
+    judge_input = make_judge_input(statement, evidence)
+    if not judge_input.curve or judge_input.other_curve == {}:
         return Answer()
-    if statement.judge in _CURVE_JUDGES and len(question.curve) < (3 if statement.judge == "between" else 2):
+    if statement.judge in _CURVE_JUDGES and len(judge_input.curve) < (3 if statement.judge == "between" else 2):
         return Answer(ours="one trace is no curve")
-    if statement.points and statement.judge != "steps" and len(question.curve) < len(statement.points):
+    if statement.points and statement.judge != "steps" and len(judge_input.curve) < len(statement.points):
         return Answer()
-    holds, ours, _ = evaluate_statement(statement, evidence)
-    return Answer(answer="holds" if holds else "does not", ours=ours, launches=1, profile=", ".join(names))
+    holds, numbers_text, _ = evaluate_statement(statement, evidence)
+    return Answer(answer="holds" if holds else "does not", ours=numbers_text, launches=1, profile=", ".join(names))
 
 
-def _application_name(one: ApplicationTrace) -> str:
-    return one.application if one.size_bytes is None else f"{one.application}:{one.size_bytes}"
+def _application_name(application_trace: ApplicationTrace) -> str:
+    return (
+        application_trace.application
+        if application_trace.size_bytes is None
+        else f"{application_trace.application}:{application_trace.size_bytes}"
+    )
 
 
-def _known_applications_text(profiles: Iterable[ProfileRun]) -> str:
+def _format_known_applications(profiles: Iterable[ProfileRun]) -> str:
     names = dict.fromkeys(
         f"{name}:{size}" if size else name
         for profile_run in profiles
@@ -123,51 +155,56 @@ def _known_applications_text(profiles: Iterable[ProfileRun]) -> str:
     return f"there are claims about {', '.join(names)}" if names else "name claims of S4"
 
 
-def _simulate_trace(name: str, profile_run: ProfileRun, one: ApplicationTrace, progress: ReportLine) -> Iterator[Row]:
-    parts = [part for part in profile_run.application if one.is_simulated_by(part)]
+def _simulate_trace(
+    profile_name: str, profile_run: ProfileRun, application_trace: ApplicationTrace, progress: ReportLine
+) -> Iterator[Row]:
+    parts = [part for part in profile_run.application if application_trace.is_simulated_by(part)]
     if not parts:
         return
-    streams, machine = one.trace.streams(), machine_of(profile_run)
+    streams, machine = application_trace.trace.streams(), machine_of(profile_run)
     policies = tuple(dict.fromkeys(("memory", *(policy for part in parts for policy in part.policy))))
     slowdowns = tuple(sorted({slowdown for part in parts for slowdown in part.memory_slowdown}))
     check_axes(machine, policies, slowdowns)
-    progress(f"simulating {_application_name(one)} on {len(streams)} nodes for {name}")
-    region = [one.trace.about.region] if one.trace.about.region else []
-    with broken_streams():
-        found = replay_program(
-            Cluster(machine, len(streams), 1, policies, slowdowns), streams, flops_of_objects(one.trace),
+    progress(f"simulating {_application_name(application_trace)} on {len(streams)} nodes for {profile_name}")
+    region = [application_trace.trace.metadata.region] if application_trace.trace.metadata.region else []
+    with broken_streams_as_errors():
+        replay = replay_program(
+            Cluster(machine, len(streams), 1, policies, slowdowns), streams, flops_of_objects(application_trace.trace),
             lambda called, frames: called, region,
         )  # fmt: skip
-    yield from _replay_rows(found, one)
+    yield from _replay_rows(replay, application_trace)
 
 
-def _replay_rows(found: Replay, one: ApplicationTrace) -> Iterator[Row]:
-    """Yields the replay's records with the metric names that records of the application models have."""
-    cluster, ranks = found.cluster, len(found.found.ranks)
-    size: dict[str, int | str] = {} if one.size_bytes is None else {"size_bytes": one.size_bytes}
-    times, computing = found.time_ns(), found.computing_ns()
+def _replay_rows(replay: Replay, application_trace: ApplicationTrace) -> Iterator[Row]:
+    """Yields the records of a replay, with the metric names of the application models, so that the claims' curves apply
+    to both."""
+    cluster, ranks = replay.cluster, len(replay.replayed.ranks)
+    size: dict[str, int | str] = (
+        {} if application_trace.size_bytes is None else {"size_bytes": application_trace.size_bytes}
+    )
+    times, computing = replay.time_ns(), replay.computing_ns()
     for policy, policy_name in enumerate(cluster.policies):
         for speed, slowdown in enumerate(cluster.slowdowns):
             axes = {"nodes": cluster.nodes, "policy": policy_name, "memory_slowdown": slowdown, **size}
-            in_all = sum(rank[policy][speed] for rank in found.rank_times())
-            yield _replay_row("time", "ns", times[policy][speed], axes)
-            yield _replay_row("mpi_time", "ns", (in_all - computing[policy][speed]) / ranks, axes)
-            yield _replay_row("nic_polls", "count", found.found.nic_polls[policy][speed], axes)
-            memory = found.found.memory_at[policy][speed]
-            yield _replay_row("dram_reads", "count", memory.dram.reads, axes)
+            all_ranks_ns = sum(rank[policy][speed] for rank in replay.rank_times())
+            yield _make_replay_row("time", "ns", times[policy][speed], axes)
+            yield _make_replay_row("mpi_time", "ns", (all_ranks_ns - computing[policy][speed]) / ranks, axes)
+            yield _make_replay_row("nic_polls", "count", replay.replayed.nic_polls[policy][speed], axes)
+            memory = replay.replayed.memory_at[policy][speed]
+            yield _make_replay_row("dram_reads", "count", memory.dram.reads, axes)
             for level, counts in enumerate(memory.levels, 1):
-                yield _replay_row(f"l{level}_misses", "count", counts.misses, axes)
-                yield _replay_row(f"l{level}_injected", "count", counts.injections, axes)
-        everywhere = {"nodes": cluster.nodes, "policy": policy_name, **size}
-        yield _replay_row("network_messages", "count", found.found.messages, everywhere)
-        yield _replay_row("network_bytes", "bytes", found.found.network_bytes, everywhere)
+                yield _make_replay_row(f"l{level}_misses", "count", counts.misses, axes)
+                yield _make_replay_row(f"l{level}_injected", "count", counts.injections, axes)
+        axes_without_speed = {"nodes": cluster.nodes, "policy": policy_name, **size}
+        yield _make_replay_row("network_messages", "count", replay.replayed.messages, axes_without_speed)
+        yield _make_replay_row("network_bytes", "bytes", replay.replayed.network_bytes, axes_without_speed)
 
 
-def _replay_row(metric: str, unit: str, number: float, parameters: Parameters) -> Row:
+def _make_replay_row(metric: str, unit: str, value: float, parameters: Parameters) -> Row:
     identity = identity_columns(
         "program", metric, unit, "sim", distance=None, pair=None, side=None, parameters=parameters
     )
-    return identity | value_columns(float(number), float(number), float(number), 1)
+    return identity | value_columns(float(value), float(value), float(value), 1)
 
 
 def _program_scenario(rows: list[Row]) -> schema.Scenario:

@@ -1,27 +1,27 @@
-"""Formats the numbers of curves and the values of their parameters as text."""
+"""Formats the numbers of curves, and the values of the curves' parameters, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from nearfield.base.units import UNITS, format_bytes
+from nearfield.base.units import FORMATTER_BY_UNIT, format_bytes
 
 
-def _three_digits(value: float) -> str:
+def _format_three_digits(value: float) -> str:
     """Returns the number with three significant digits, without an exponent where possible."""
     return f"{float(f'{value:.3g}'):g}"
 
 
 BYTE_PARAMETERS = ("size_bytes", "load_bytes", "whole_bytes")
-WRITERS: Mapping[str, Callable[[float], str]] = {
-    "gain": lambda y: f"{_three_digits(100 * y)} %",
-    "factor": lambda y: f"{_three_digits(y)}x",
-    "mb_per_s": lambda y: f"{_three_digits(y)} MB/s",
+NUMBER_FORMATTERS: Mapping[str, Callable[[float], str]] = {
+    "gain": lambda y: f"{_format_three_digits(100 * y)} %",
+    "factor": lambda y: f"{_format_three_digits(y)}x",
+    "mb_per_s": lambda y: f"{_format_three_digits(y)} MB/s",
     "per_line": lambda y: f"{y:.2g} a line",
-    **UNITS,
+    **FORMATTER_BY_UNIT,
 }
 
 
-def parameter_writer(by: str) -> Callable[[float], str]:
+def parameter_formatter(parameter: str) -> Callable[[float], str]:
     """Returns a formatter for the values of a curve's parameter."""
-    return format_bytes if by in BYTE_PARAMETERS else lambda x: f"{by} {x:g}"
+    return format_bytes if parameter in BYTE_PARAMETERS else lambda x: f"{parameter} {x:g}"

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from nearfield.rewrite.analysis.program import MissedOptimization
-    from nearfield.rewrite.driver import analyse
+    from nearfield.rewrite.driver import analyze
     from nearfield.rewrite.patch import Analysis, Patch
 
-__all__ = ["Analysis", "Patch", "MissedOptimization", "analyse"]
+__all__ = ["Analysis", "Patch", "MissedOptimization", "analyze"]
 
-_MODULES = {"Analysis": "patch", "analyse": "driver", "Patch": "patch", "MissedOptimization": "analysis.program"}
+_MODULES = {"Analysis": "patch", "analyze": "driver", "Patch": "patch", "MissedOptimization": "analysis.program"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from nearfield.rewrite.patch import Patch
 
 
-def best_patches(patches: Sequence[Patch]) -> list[Patch]:
+def select_best_patches(patches: Sequence[Patch]) -> list[Patch]:
     """Returns the first patch of each region; of overlapping regions, only that of the first one. Patches must be
     ranked."""
     chosen: list[Patch] = []
     for patch in patches:
-        first, last = patch.lines
-        if all(last < one.lines[0] or first > one.lines[1] for one in chosen):
+        first, last = patch.changed_lines
+        if all(last < one.changed_lines[0] or first > one.changed_lines[1] for one in chosen):
             chosen.append(patch)
     return chosen
 
@@ -21,7 +21,7 @@ def best_patches(patches: Sequence[Patch]) -> list[Patch]:
 def apply_patches(patches: Sequence[Patch]) -> str:
     """Returns the text of the source file with all patches applied, which must not overlap."""
     text = patches[0].original
-    for patch in sorted(patches, key=lambda one: one.lines, reverse=True):
+    for patch in sorted(patches, key=lambda one: one.changed_lines, reverse=True):
         before, after = patch.original, patch.rewritten
         start = _common_prefix_length(before, after)
         end = min(_common_prefix_length(before[::-1], after[::-1]), len(before) - start, len(after) - start)
@@ -29,12 +29,12 @@ def apply_patches(patches: Sequence[Patch]) -> str:
     return text
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _common_prefix_length(first_text: str, second_text: str) -> int:
     """Returns the length of the common prefix of two texts."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first_text), len(second_text))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[:middle] == other[:middle]:
+        if first_text[:middle] == second_text[:middle]:
             low = middle
         else:
             high = middle - 1

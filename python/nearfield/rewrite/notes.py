@@ -1,4 +1,5 @@
-"""Converts patches and missed optimizations of a source file to notes for people, editors and scripts."""
+"""Converts patches and missed optimizations of a source file to notes, which editors (SARIF) and scripts (JSON)
+read."""
 
 from __future__ import annotations
 
@@ -7,58 +8,61 @@ from pathlib import Path
 from nearfield.notes import Fix, LineEdit, Note, NoteRule, SourcePlace
 from nearfield.rewrite.model.schedules import TRANSFORMATIONS
 from nearfield.rewrite.patch import Analysis, Patch
-from nearfield.rewrite.placement import SUMMARIES
+from nearfield.rewrite.placement import SUMMARY_BY_NAME
 
-SOURCE = (
+PAPER_CITATION = (
     "S. Pellegrini, T. Hoefler, T. Fahringer: On the Effects of CPU Caches on MPI Point-to-Point Communications (2012)."
 )
-PROVED = (
+PROOF_DESCRIPTION = (
     "the new order keeps every dependence between the loops and the messages: isl, the integer set library, proves it "
     "for the order, and proves it again for the text of the patch, which libclang has read"
 )
-RULES = {
+RULE_BY_TRANSFORMATION = {
     one.name: NoteRule(
-        f"rewrite-{one.name}", one.summary[:1].upper() + one.summary[1:], f"{PROVED[:1].upper()}{PROVED[1:]}.", SOURCE
+        f"rewrite-{one.name}",
+        one.summary[:1].upper() + one.summary[1:],
+        f"{PROOF_DESCRIPTION[:1].upper()}{PROOF_DESCRIPTION[1:]}.",
+        PAPER_CITATION,
     )
     for one in TRANSFORMATIONS
 }
-RULES |= {
+RULE_BY_TRANSFORMATION |= {
     name: NoteRule(
         f"rewrite-{name}", summary[:1].upper() + summary[1:],
         "Rules that are checked for the text of the patch, which libclang has read, prove that each message has the "
         "same arguments and matches in the same order.",
         "MPI: A Message-Passing Interface Standard, version 4.1, section 3.9.",
     )
-    for name, summary in SUMMARIES.items()
+    for name, summary in SUMMARY_BY_NAME.items()
 }  # fmt: skip
-REFUSED = NoteRule(
+REFUSAL_RULE = NoteRule(
     "rewrite-refused",
     "Communication stays where it is",
     "No other order of the loops and messages could be proved to keep the results.",
-    SOURCE,
+    PAPER_CITATION,
 )
 
 
-def notes_of(analysis: Analysis) -> list[Note]:
+def make_notes(analysis: Analysis) -> list[Note]:
     """Returns a note for each patch and each missed optimization of a source file, by line."""
-    found = [_note_of_patch(patch) for patch in analysis.patches]
-    for one in analysis.missed:
-        advice = f"If it is known to be otherwise, say so: {one.assumption}." if one.assumption else ""
-        place = SourcePlace(str(analysis.path), one.line, function=one.function)
-        found.append(Note(REFUSED, place, f"communication stays where it is: {one.reason}", advice))
-    return sorted(found, key=lambda note: note.place.line)
+    notes = [_make_patch_note(patch) for patch in analysis.patches]
+    for missed in analysis.missed:
+        advice = f"If it is known to be otherwise, say so: {missed.assumption}." if missed.assumption else ""
+        place = SourcePlace(str(analysis.path), missed.line, function=missed.function)
+        notes.append(Note(REFUSAL_RULE, place, f"communication stays where it is: {missed.reason}", advice))
+    return sorted(notes, key=lambda note: note.place.line)
 
 
-def _note_of_patch(patch: Patch) -> Note:
+def _make_patch_note(patch: Patch) -> Note:
     """Returns the note for a patch, with the patch as a fix that an editor can apply."""
     file = str(patch.path)
-    first, last = patch.lines
+    first, last = patch.changed_lines
     fix = Fix(patch.reason, (LineEdit(file, first, last, "".join(patch.replacement_lines)),))
-    advice = f"{patch.size_text}; {patch.expected}."
+    advice = f"{patch.size_text}; {patch.expected_gain}."
     if patch.assumptions:
         advice += f" It holds if {' and '.join(patch.assumptions)}."
     return Note(
-        RULES[patch.transformation],
+        RULE_BY_TRANSFORMATION[patch.transformation],
         SourcePlace(file, first, function=patch.function),
         patch.reason,
         advice,
@@ -66,7 +70,7 @@ def _note_of_patch(patch: Patch) -> Note:
     )
 
 
-def sarif_root_of(path: Path) -> Path:
+def sarif_root_folder(path: Path) -> Path:
     """Returns the root folder for the path of a source file in SARIF: the current folder if the file lies below it,
     otherwise the file's own folder."""
     return Path.cwd() if path.resolve().is_relative_to(Path.cwd()) else path.resolve().parent

@@ -1,4 +1,4 @@
-"""Returns the proved patches of one file that give messages persistent requests."""
+"""Makes the patches of one file that replace messages in loops by persistent requests, and proves them."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from nearfield.base.units import counted
 from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.check.translation import NotEquivalent
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Node
+from nearfield.rewrite.frontend.clang import SyntaxNode
 from nearfield.rewrite.frontend.source import decode_source
 from nearfield.rewrite.frontend.text import line_number_of
 from nearfield.rewrite.gain import ExpectedGain
 from nearfield.rewrite.patch import Patch
-from nearfield.rewrite.placement import SUMMARIES
+from nearfield.rewrite.placement import SUMMARY_BY_NAME
 from nearfield.rewrite.placement.persistent import UNKNOWN_GAIN, PersistentFinder, PersistentLoop
 from nearfield.rewrite.placement.proof import PersistentProof
 
 
 def make_persistent_patches(
-    path: Path, functions: ProgramFunctions, nodes: Sequence[Node], new_name: Callable[[int], str]
+    path: Path, functions: ProgramFunctions, nodes: Sequence[SyntaxNode], make_array_name: Callable[[int], str]
 ) -> tuple[list[Patch], list[MissedOptimization]]:
-    """Returns a patch for each loop of the functions at `nodes` whose messages may have persistent requests, if the new
-    text is proved, and the reason for each other message in a loop. `new_name` returns a name for the request array of
+    """Returns a proved patch for each loop of the functions at `nodes` with messages that can be persistent, and the
+    reason why each other message in a loop stays as it is. `make_array_name` returns a name for the request array of
     the loop at an offset."""
     patches: list[Patch] = []
     missed: list[MissedOptimization] = []
     for node in nodes:
-        finder = PersistentFinder(functions.unit, functions, functions.function_of(node), new_name)
+        finder = PersistentFinder(functions.unit, functions, functions.function_of(node), make_array_name)
         for loop in finder.find_loops():
             try:
                 patches.append(_make_patch(path, functions, loop))
@@ -46,7 +46,8 @@ def _make_patch(path: Path, functions: ProgramFunctions, loop: PersistentLoop) -
     calls = counted(len(loop.messages), "call")
     return Patch(
         path, decode_source(text), decode_source(new), loop.function, "persistent",
-        f"{SUMMARIES['persistent']}: {calls} with the same arguments in every iteration",
-        (line_number_of(text, loop.loop), line_number_of(text, loop.end)), [], ExpectedGain(unknown=UNKNOWN_GAIN),
+        f"{SUMMARY_BY_NAME['persistent']}: {calls} with the same arguments in every iteration",
+        (line_number_of(text, loop.start), line_number_of(text, loop.end)), [],
+        ExpectedGain(unknown_reason=UNKNOWN_GAIN),
         "messages are created at their first execution, started at each, and freed behind the loop",
     )  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from nearfield.base.topology import Topology
-from nearfield.rules.knobs import numbers
+from nearfield.rules.knobs import version_numbers
 from nearfield.rules.schema import MachineTable, Rules
 
 
-def machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
+def make_machine_table(topology: Topology, cache_bytes: list[int]) -> MachineTable:
     """Returns the hardware facts by which a rules file recognises this machine."""
     return MachineTable(
         cpu_model=topology.cpu_model,
@@ -24,7 +24,7 @@ def rules_mismatches(rules: Rules, family: str, version: str, machine: MachineTa
     found = []
     if family != rules.mpi.family:
         found.append(f"they are for {rules.mpi.family}, the program runs under {family}")
-    elif numbers(version)[:2] != numbers(rules.mpi.version)[:2]:
+    elif version_numbers(version)[:2] != version_numbers(rules.mpi.version)[:2]:
         found.append(f"they are for {family} {rules.mpi.version}, the program runs under {version}")
     return found + [
         f"they were measured on another machine: {one}" for one in machine_differences(machine, rules.machine)
@@ -32,15 +32,15 @@ def rules_mismatches(rules: Rules, family: str, version: str, machine: MachineTa
 
 
 def machine_differences(new: MachineTable, old: MachineTable) -> list[str]:
-    """Returns the differences between two machines that make rules inapplicable, as texts for people; empty if there
-    are none."""
+    """Returns the differences between two machines that make rules inapplicable, as human-readable texts; empty if
+    there are none."""
     pairs = (
         ("processor", new.cpu_model, old.cpu_model),
         ("caches (bytes)", new.cache_bytes, old.cache_bytes),
         ("core distances", new.distances, old.distances),
     )
-    return [f"{what} {_text(then)}, here {_text(now)}" for what, now, then in pairs if now != then]
+    return [f"{what} {_format_fact(then)}, here {_format_fact(now)}" for what, now, then in pairs if now != then]
 
 
-def _text(value: Any) -> str:
+def _format_fact(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

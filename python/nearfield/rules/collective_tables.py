@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from nearfield.base.toml import Table
 from nearfield.base.units import format_bytes
-from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI, OPERATIONS, algorithms_of, is_algorithm_of
+from nearfield.rules.collectives import MPI_ALGORITHM, NATIVE_OPERATIONS, OPERATIONS, algorithms_of, is_algorithm_of
 from nearfield.rules.gain_table import GainTable, Ns
 
 
@@ -23,17 +23,17 @@ class CollectiveRangeTable(Table):
     def __str__(self) -> str:
         return self.algorithm if self.to_bytes is None else f"{self.algorithm}-{self.to_bytes}"
 
-    def length_text(self) -> str:
-        """Returns the largest length for which the algorithm is selected, as text for people."""
+    def format_max_length(self) -> str:
+        """Returns the largest length for which the algorithm is selected, as human-readable text."""
         return "all lengths above" if self.to_bytes is None else format_bytes(self.to_bytes)
 
-    def algorithm_text(self) -> str:
-        """Returns the library and the algorithm that run the collective, as text for people."""
-        return "the MPI" if self.algorithm == OF_MPI else f"nearfield, {self.algorithm}"
+    def format_algorithm(self) -> str:
+        """Returns the library and the algorithm that run the collective, as human-readable text."""
+        return "the MPI" if self.algorithm == MPI_ALGORITHM else f"nearfield, {self.algorithm}"
 
-    def gain_text(self) -> str:
+    def format_gain(self) -> str:
         """Returns the gain over the MPI's own algorithm as text; "-" if the MPI's own is selected."""
-        if self.algorithm == OF_MPI or not self.gain:
+        if self.algorithm == MPI_ALGORITHM or not self.gain:
             return "-"
         return f"{self.gain.value:.2f}x ({self.gain.low:.2f} to {self.gain.high:.2f})"
 
@@ -62,14 +62,14 @@ class CollectiveTable(Table):
     def _check_ranges(self) -> CollectiveTable:
         used = [one.algorithm for one in self.range] + [one.algorithm for one in self.point]
         if unknown := [name for name in used if not is_algorithm_of(self.operation, name, self.nodes or 1)]:
-            names = ", ".join(algorithms_of(self.operation, nodes=self.nodes or 1))
+            names = ", ".join(algorithms_of(self.operation, num_nodes=self.nodes or 1))
             where = f" of {self.nodes} nodes" if self.nodes else ""
             raise ValueError(f"{self.operation}{where} has no algorithm '{unknown[0]}': {names}")
-        _require_rising(self.operation, [one.to_bytes for one in self.range])
+        _require_ascending_limits(self.operation, [one.to_bytes for one in self.range])
         return self
 
     @property
-    def place(self) -> str:
+    def format_communicator_shape(self) -> str:
         """Returns the shape of the communicator as text: ranks per node and, if there are several, nodes ("8" or
         "8x4")."""
         return f"{self.ranks}x{self.nodes}" if self.nodes else str(self.ranks)
@@ -77,7 +77,7 @@ class CollectiveTable(Table):
     @property
     def is_left_to_mpi(self) -> bool:
         """Returns whether the MPI's own algorithm is selected for all lengths."""
-        return all(one.algorithm == OF_MPI for one in self.range)
+        return all(one.algorithm == MPI_ALGORITHM for one in self.range)
 
 
 class NativeRangeTable(Table):
@@ -90,13 +90,13 @@ class NativeRangeTable(Table):
     # time with the MPI's choice divided by this algorithm's: geometric mean over the lengths
     gain: GainTable | None = None
 
-    def length_text(self) -> str:
-        """Returns the largest length for which the algorithm is selected, as text for people."""
+    def format_max_length(self) -> str:
+        """Returns the largest length for which the algorithm is selected, as human-readable text."""
         return "all lengths above" if self.to_bytes is None else format_bytes(self.to_bytes)
 
-    def gain_text(self) -> str:
+    def format_gain(self) -> str:
         """Returns the gain over the MPI's choice as text; "-" if the MPI's choice is retained."""
-        return str(self.gain.as_gain()) if self.gain and self.algorithm != OF_MPI else "-"
+        return str(self.gain.as_gain()) if self.gain and self.algorithm != MPI_ALGORITHM else "-"
 
 
 class NativeCollectiveTable(Table):
@@ -109,21 +109,25 @@ class NativeCollectiveTable(Table):
 
     @model_validator(mode="after")
     def _check_ranges(self) -> NativeCollectiveTable:
-        _require_rising(self.operation, [one.to_bytes for one in self.range])
+        _require_ascending_limits(self.operation, [one.to_bytes for one in self.range])
         return self
 
     @property
-    def place(self) -> str:
+    def format_communicator_shape(self) -> str:
         """Returns the number of ranks of the communicator as text."""
         return str(self.ranks)
 
     @property
     def is_left_to_mpi(self) -> bool:
         """Returns whether the MPI's choice is retained for all lengths."""
-        return all(one.algorithm == OF_MPI for one in self.range)
+        return all(one.algorithm == MPI_ALGORITHM for one in self.range)
 
 
-def _require_rising(operation: str, ends: list[int | None]) -> None:
+def _require_ascending_limits(operation: str, limits_bytes: list[int | None]) -> None:
     """Raises ValueError unless the upper limits of the ranges ascend and only the last range has none."""
-    if ends[-1] is not None or None in ends[:-1] or ends[:-1] != sorted(end for end in ends if end is not None):
+    if (
+        limits_bytes[-1] is not None
+        or None in limits_bytes[:-1]
+        or limits_bytes[:-1] != sorted(end for end in limits_bytes if end is not None)
+    ):
         raise ValueError(f"{operation}: to_bytes must rise from range to range, and the last one has none")

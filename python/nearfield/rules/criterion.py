@@ -10,11 +10,11 @@ A setting is compared with the baseline in cases (a pattern and a message size):
 - `bcast`, `allreduce`, `allgather`, `alltoall` between the two ranks: settings for messages also act on collectives,
   and must not make them slower.
 
-The score of a setting is the mean logarithm of its gains, less its losses (`score`). It is rejected if a case is slower
-(`violations`). It becomes a rule if it significantly gains (`Gain.is_faster`) and no case is surely slower (`Verdict`).
-Both are confirmed in several launches (tune/confirm.py), because two launches of the same settings differ by up to a
-tenth, depending on where their memory is. Cases that are only probably slower are measured in more launches and
-reported.
+The score of a setting is the mean logarithm of its gains, less its losses (`search_score`). It is rejected if a case is
+slower (`find_violations`). It becomes a rule if it significantly gains (`Gain.is_faster`) and no case is slower beyond
+the measurement uncertainty (`LossVerdict`). Both are confirmed in several launches (tune/confirm.py), because two
+launches of the same settings differ by up to a tenth, depending on where their memory is. Cases that are only probably
+slower are measured in more launches and reported.
 """
 
 from __future__ import annotations
@@ -24,108 +24,119 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from nearfield.base.paired import Gain
-from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, Case, geometric_mean
+from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, BenchmarkCase, geometric_mean
 
 MAIN_PATTERN = "pingpong"
-MESSAGES = (MAIN_PATTERN, "stream", "exchange", "use")
-COLLECTIVES = ("bcast", "allreduce", "allgather", "alltoall")
+MESSAGE_PATTERNS = (MAIN_PATTERN, "stream", "exchange", "use")
+COLLECTIVE_PATTERNS = ("bcast", "allreduce", "allgather", "alltoall")
 
-# The promise of a rule, as fractions of the baseline's speed.
+# The no-slowdown guarantee of a rule, as fractions of the baseline's speed.
 MIN_GAIN = 0.97  # min speed at any size, in ping-pong and over all patterns jointly
 MIN_PATTERN_GAIN = 0.9  # min speed of one pattern, at a size where the other patterns compensate
 
 # Thresholds to interpret measurements.
-NOISE = 0.07  # a loss of this size may appear by chance in one or two pairs
+MAX_NOISE_LOSS = 0.07  # a loss of this size may appear by chance in one or two pairs
 BORDERLINE_MARGIN = 0.02  # distance below the limit that a few pairs cannot decide, but a confirmation can
-MAX_CHANCE_LOSSES = 6  # max number of cases, of thirty to eighty, that may look slower by chance
+MAX_RANDOM_LOSSES = 6  # max number of cases, of thirty to eighty, that may look slower by chance
 MAX_CREDIBLE_GAIN = 8.0  # gains are clamped to this factor, since a preempted job looks a hundred times slower
 MIN_REPORTED_GAIN = 1.05  # min gain of a range of sizes to be reported
 
 # Thresholds of the search. Weights of losses are in sizes: a loss weighs as much as three sizes, and the part beyond
-# NOISE as much as nine.
-SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
-LOSS_WEIGHT, SURE_LOSS_WEIGHT = 2, 6
+# MAX_NOISE_LOSS as much as nine.
+SEARCH_SIZES = (8, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)
+LOSS_WEIGHT, EXCESS_LOSS_WEIGHT = 2, 6
 REJECTION_PENALTY = 1.0  # subtracted from the score of settings that a confirmation would reject
 # min score of a parameter, absolute and as a fraction of the winner's; others are removed
-MIN_SCORE_WORTH, MIN_WORTH_SHARE = 0.01, 0.25
+MIN_PARAMETER_SCORE, MIN_PARAMETER_SCORE_SHARE = 0.01, 0.25
 
 
-def search_cases(sizes: Iterable[int]) -> list[Case]:
+def search_cases(sizes: Iterable[int]) -> list[BenchmarkCase]:
     """Returns the cases (pattern, size) in which the search measures all settings."""
-    return [(pattern, size) for size in sizes for pattern in MESSAGES]
+    return [(pattern, size) for size in sizes for pattern in MESSAGE_PATTERNS]
 
 
-def confirmation_cases(sizes: Iterable[int]) -> list[Case]:
+def confirmation_cases(sizes: Iterable[int]) -> list[BenchmarkCase]:
     """Returns the cases in which a confirmation measures settings: ping-pong at every size, the other patterns at every
     other power of two up to 16 MiB, and collectives at those sizes between 1 KiB and 4 MiB."""
-    cases: list[Case] = []
+    cases: list[BenchmarkCase] = []
     for size in sizes:
         cases.append((MAIN_PATTERN, size))
         if size.bit_length() % 2 == 1 and size <= 16 << 20:
-            cases += [(pattern, size) for pattern in MESSAGES if pattern != MAIN_PATTERN]
-            cases += [(pattern, size) for pattern in COLLECTIVES if 1 << 10 <= size <= 4 << 20 and size % 8 == 0]
+            cases += [(pattern, size) for pattern in MESSAGE_PATTERNS if pattern != MAIN_PATTERN]
+            cases += [
+                (pattern, size) for pattern in COLLECTIVE_PATTERNS if 1 << 10 <= size <= 4 << 20 and size % 8 == 0
+            ]
     return cases
 
 
-class Verdict(NamedTuple):
-    """A case that probably breaks the promise: its gain, the limit that it is below, and whether it is surely below.
+class LossVerdict(NamedTuple):
+    """A case that probably violates the no-slowdown guarantee: its gain, the limit that the gain is below, and whether
+    it is below beyond the measurement uncertainty.
 
     | a gain is | if | then |
     |---|---|---|
     | probably below | its value is below and its interval ends at most 3 % above (`Gain.is_below`) | it is remeasured |
-    | surely below | its interval is below, of few launches by NOISE (`significantly_below`) | there is no rule |
-    | far below | it is probably below the limit less NOISE | more than MAX_CHANCE_LOSSES end a confirmation |
+    | significantly below | its interval is below, for few launches by MAX_NOISE_LOSS | there is no rule |
+    | far below | it is probably below the limit less MAX_NOISE_LOSS | more than MAX_RANDOM_LOSSES end a confirmation |
     | below with its size | its value is below and the joint gain of its size is, too | it is as sure as that gain |
     """
 
-    case: Case
+    case: BenchmarkCase
     gain: Gain
     limit: float
-    sure: bool
+    is_significant: bool
 
 
-def significantly_below(gain: Gain, limit: float) -> bool:
-    """Returns whether a gain is surely below a limit (see `Verdict`). If the gain is based on few launches, lowers the
-    limit by NOISE, because the interval is then too narrow."""
-    return gain.high < (limit if gain.n >= MIN_CONFIRMING_LAUNCHES else limit - NOISE)
+def is_significantly_below(gain: Gain, limit: float) -> bool:
+    """Returns whether a gain is below a limit beyond the measurement uncertainty (see `LossVerdict`). If the gain is
+    based on few launches, lowers the limit by MAX_NOISE_LOSS, because the interval is then too narrow."""
+    return gain.high < (limit if gain.n >= MIN_CONFIRMING_LAUNCHES else limit - MAX_NOISE_LOSS)
 
 
-def violations(
-    gains: Mapping[Case, Gain], never_below: float = MIN_GAIN, of_sizes: Mapping[int, Gain] | None = None
-) -> list[Verdict]:
-    """Returns the verdicts on the cases that break the promise. If a size is slower in ping-pong or over its message
-    patterns jointly, returns its slower patterns. Otherwise returns the patterns that are slower than the lower limit
-    for a single pattern. Each collective is judged alone, by that lower limit.
+def find_violations(
+    gains: Mapping[BenchmarkCase, Gain],
+    min_gain: float = MIN_GAIN,
+    joint_gain_by_size: Mapping[int, Gain] | None = None,
+) -> list[LossVerdict]:
+    """Returns the verdicts on the cases that violate the no-slowdown guarantee. If a size is slower in ping-pong or
+    over its message patterns jointly, returns its slower patterns. Otherwise returns the patterns that are slower than
+    the lower limit for a single pattern. Each collective is judged alone, by that lower limit.
 
-    `of_sizes` maps a size to the joint gain of all its message patterns; without it, the patterns are treated as
-    measured independently."""
-    found: list[Verdict] = []
-    alone = min(never_below, MIN_PATTERN_GAIN)
+    `joint_gain_by_size` maps a size to the joint gain of all its message patterns; without it, the patterns are treated
+    as measured independently."""
+    found: list[LossVerdict] = []
+    alone = min(min_gain, MIN_PATTERN_GAIN)
     for size in sorted({size for _, size in gains}):
         of_size = {case: gain for case, gain in gains.items() if case[1] == size}
-        messages = {case: gain for case, gain in of_size.items() if case[0] not in COLLECTIVES}
+        messages = {case: gain for case, gain in of_size.items() if case[0] not in COLLECTIVE_PATTERNS}
         joint = [gain for (pattern, _), gain in of_size.items() if pattern == MAIN_PATTERN]
         if messages:
-            joint.append(of_sizes[size] if of_sizes else geometric_mean(messages.values()))
-        slower = any(gain.is_below(never_below) for gain in joint)
-        sure = any(significantly_below(gain, never_below) for gain in joint)
+            joint.append(joint_gain_by_size[size] if joint_gain_by_size else geometric_mean(messages.values()))
+        slower = any(gain.is_below(min_gain) for gain in joint)
+        sure = any(is_significantly_below(gain, min_gain) for gain in joint)
         for case, gain in messages.items():
-            if gain.value < never_below if slower else gain.is_below(alone):
-                limit = never_below if slower else alone
-                found.append(Verdict(case, gain, limit, sure or significantly_below(gain, alone)))
-        collectives = {case: gain for case, gain in of_size.items() if case[0] in COLLECTIVES and gain.is_below(alone)}
-        found += [Verdict(case, gain, alone, significantly_below(gain, alone)) for case, gain in collectives.items()]
+            if gain.value < min_gain if slower else gain.is_below(alone):
+                limit = min_gain if slower else alone
+                found.append(LossVerdict(case, gain, limit, sure or is_significantly_below(gain, alone)))
+        collectives = {
+            case: gain for case, gain in of_size.items() if case[0] in COLLECTIVE_PATTERNS and gain.is_below(alone)
+        }
+        found += [
+            LossVerdict(case, gain, alone, is_significantly_below(gain, alone)) for case, gain in collectives.items()
+        ]
     return found
 
 
-def score(gains: Mapping[Case, Gain], never_below: float = MIN_GAIN) -> float:
+def search_score(gains: Mapping[BenchmarkCase, Gain], min_gain: float = MIN_GAIN) -> float:
     """Returns the objective of the search: the mean log gain over all cases, minus penalties for losses beyond the
     allowed ones."""
     logs = [math.log(min(max(g.value, 1 / MAX_CREDIBLE_GAIN), MAX_CREDIBLE_GAIN)) for g in gains.values()]
-    losses = LOSS_WEIGHT * _shortfall(logs, never_below) + SURE_LOSS_WEIGHT * _shortfall(logs, never_below - NOISE)
+    losses = LOSS_WEIGHT * _sum_of_shortfalls(logs, min_gain) + EXCESS_LOSS_WEIGHT * _sum_of_shortfalls(
+        logs, min_gain - MAX_NOISE_LOSS
+    )
     return (math.fsum(logs) - losses) / len(logs)
 
 
-def _shortfall(logs: Iterable[float], limit: float) -> float:
+def _sum_of_shortfalls(log_gains: Iterable[float], limit: float) -> float:
     """Returns the sum of the differences between the log of the limit and the log gains below it."""
-    return math.fsum(max(0.0, math.log(limit) - value) for value in logs)
+    return math.fsum(max(0.0, math.log(limit) - value) for value in log_gains)

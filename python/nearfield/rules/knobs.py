@@ -18,12 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from nearfield.base import own_command, shared_heap
 from nearfield.base.errors import MpiError, UsageError
-from nearfield.base.toml import read_toml
+from nearfield.base.toml import parse_toml_values
 
-Value = int | str
-Settings = dict[str, Value]  # knob -> value; omitted knobs keep the MPI's default
+KnobValue = int | str
+Settings = dict[str, KnobValue]  # knob -> value; omitted knobs keep the MPI's default
 
-Role = Literal[
+KnobRole = Literal[
     "eager_limit",
     "fragment",
     "at_least_fragment",
@@ -37,12 +37,12 @@ Role = Literal[
 ]
 
 # What implements a knob: the MPI itself, or the shared heap, which must then be preloaded.
-Carrier = Literal["mpi", "heap"]
+KnobCarrier = Literal["mpi", "heap"]
 
-NEVER, ALWAYS = "never", "0-"  # values of knobs of type "sizes": no message size, all message sizes
+NO_SIZES, ALL_SIZES = "never", "0-"  # values of knobs of type "sizes": no message size, all message sizes
 
-FOLDER = Path(__file__).parent / "knobs"
-_HEAP = FOLDER / "shared_heap.toml"
+KNOBS_FOLDER = Path(__file__).parent / "knobs"
+_HEAP_KNOBS_FILE = KNOBS_FOLDER / "shared_heap.toml"
 
 
 class Knob(BaseModel):
@@ -54,26 +54,26 @@ class Knob(BaseModel):
     summary: str
     variable: str
     type: Literal["bytes", "count", "choice", "sizes"]
-    default: Value
-    role: Role | None = None  # the MPI-independent role for which the model proposes values (model.py)
-    carrier: Carrier = "mpi"
+    default: KnobValue
+    role: KnobRole | None = None  # the MPI-independent role for which the model proposes values (model.py)
+    carrier: KnobCarrier = "mpi"
     low: int = 0
     high: int = 0
     plus: int = 0  # bytes that a message needs besides its payload, added to each power of two
     # for type "choice": name of a value -> text for the environment variable
     values: dict[str, str] = Field(default_factory=dict)
-    grid: tuple[Value, ...] = ()  # values for an exhaustive search; empty: the default only
+    grid: tuple[KnobValue, ...] = ()  # values for an exhaustive search; empty: the default only
 
     @model_validator(mode="after")
     def _check(self) -> Knob:
         if self.type == "choice" and self.default not in self.values:
             raise ValueError(f"default '{self.default}' is none of {', '.join(self.values)}")
         for value in (self.default, *self.grid):
-            if problem := self.problem(value):
+            if problem := self.find_problem(value):
                 raise ValueError(problem)
         return self
 
-    def problem(self, value: Value) -> str | None:
+    def find_problem(self, value: KnobValue) -> str | None:
         """Returns the reason why a value is invalid for this knob; None if it is valid."""
         if value == self.default:
             return None
@@ -83,7 +83,7 @@ class Knob(BaseModel):
             return (
                 None
                 if is_size_list(value)
-                else f"{self.name} = '{value}': must be '{NEVER}' or like '65536-2097152+8388608-'"
+                else f"{self.name} = '{value}': must be '{NO_SIZES}' or like '65536-2097152+8388608-'"
             )
         if isinstance(value, bool) or not isinstance(value, int):
             return f"{self.name} = '{value}': must be a number"
@@ -91,21 +91,21 @@ class Knob(BaseModel):
             return f"{self.name} = {value}: must be between {self.low} and {self.high + self.plus}"
         return None
 
-    def text(self, value: Value) -> str:
+    def format_value(self, value: KnobValue) -> str:
         """Returns the value in the syntax of the environment variable."""
         return self.values[str(value)] if self.type == "choice" else str(value)
 
-    def choices(self) -> list[Value]:
+    def search_values(self) -> list[KnobValue]:
         """Returns the values that a search tries, in ascending order, including the default."""
         if self.type == "choice":
             return list(self.values)
         if self.type == "sizes":
-            return list(dict.fromkeys([self.default, NEVER, ALWAYS]))
+            return list(dict.fromkeys([self.default, NO_SIZES, ALL_SIZES]))
         if isinstance(self.default, int):
-            return sorted({*self.steps(), self.default})
-        return [self.default, *self.steps()]
+            return sorted({*self.power_of_two_values(), self.default})
+        return [self.default, *self.power_of_two_values()]
 
-    def steps(self) -> list[int]:
+    def power_of_two_values(self) -> list[int]:
         """Returns the powers of two within a numeric knob's range, and the end of the range, each plus `plus`."""
         powers = [1 << power for power in range(self.high.bit_length()) if self.low <= 1 << power <= self.high]
         return [power + self.plus for power in powers + [self.high] * (self.high not in powers)]
@@ -133,78 +133,82 @@ class KnobFile(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> KnobFile:
-        defaults = self.complete({})
+        defaults = self.with_defaults({})
         for rule in self.constraints:
-            _constraint_holds(rule, defaults)
-        _evaluate(self.memory_bytes, {**defaults, "ranks": 2})
+            _is_constraint_satisfied(rule, defaults)
+        _evaluate_expression(self.memory_bytes, {**defaults, "ranks": 2})
         return self
 
     def __getitem__(self, name: str) -> Knob:
         return next(knob for knob in self.knob if knob.name == name)
 
-    def complete(self, settings: Mapping[str, Value]) -> Settings:
+    def with_defaults(self, settings: Mapping[str, KnobValue]) -> Settings:
         """Returns the values of all knobs, with defaults for those not in `settings`."""
         return {knob.name: settings.get(knob.name, knob.default) for knob in self.knob}
 
-    def problems(self, settings: Mapping[str, Value]) -> list[str]:
+    def find_problems(self, settings: Mapping[str, KnobValue]) -> list[str]:
         """Returns the reasons why settings are invalid: unknown knobs, values out of range, or violated constraints."""
         names = {knob.name for knob in self.knob}
         found = [
             f"unknown parameter '{name}'; known: {', '.join(sorted(names))}" for name in settings if name not in names
         ]
-        found += [p for name, value in settings.items() if name in names and (p := self[name].problem(value))]
+        found += [p for name, value in settings.items() if name in names and (p := self[name].find_problem(value))]
         if found:
             return found
-        whole = self.complete(settings)
+        whole = self.with_defaults(settings)
         return [
             f"{rule} does not hold: {why}"
             for rule, why in self.constraints.items()
             if self.violates_constraint(rule, whole)
         ]
 
-    def violates_constraint(self, rule: str, whole: Mapping[str, Value]) -> bool:
+    def violates_constraint(self, constraint: str, settings: Mapping[str, KnobValue]) -> bool:
         """Returns whether complete settings violate a constraint."""
-        return not _constraint_holds(rule, whole)
+        return not _is_constraint_satisfied(constraint, settings)
 
-    def environment(self, settings: Mapping[str, Value]) -> dict[str, str]:
+    def environment(self, settings: Mapping[str, KnobValue]) -> dict[str, str]:
         """Returns the environment variables for these settings. Sets no variable for a knob at its default."""
         chosen = [(self[name], value) for name, value in settings.items()]
-        changed = [(knob, knob.text(value)) for knob, value in chosen if value != knob.default]
+        changed = [(knob, knob.format_value(value)) for knob, value in chosen if value != knob.default]
         found = {knob.variable: text for knob, text in changed if knob.carrier != "heap"}
         if self.uses_heap(settings):
-            found[shared_heap.VARIABLE] = ",".join(f"{k.variable}={text}" for k, text in changed if k.carrier == "heap")
+            found[shared_heap.HEAP_VARIABLE] = ",".join(
+                f"{k.variable}={text}" for k, text in changed if k.carrier == "heap"
+            )
         return found
 
-    def launch_environment(self, settings: Mapping[str, Value], inherited: Mapping[str, str]) -> dict[str, str]:
+    def launch_environment(
+        self, settings: Mapping[str, KnobValue], inherited_environment: Mapping[str, str]
+    ) -> dict[str, str]:
         """Returns the environment variables to add to the inherited ones. If the settings use the shared heap, includes
         those that preload it."""
         return self.environment(settings) | (
-            shared_heap.preload_variables(inherited) if self.uses_heap(settings) else {}
+            shared_heap.heap_preload_variables(inherited_environment) if self.uses_heap(settings) else {}
         )
 
-    def uses_heap(self, settings: Mapping[str, Value]) -> bool:
+    def uses_heap(self, settings: Mapping[str, KnobValue]) -> bool:
         return self.shared_heap and settings.get("shared_heap") == "on"
 
-    def memory(self, settings: Mapping[str, Value], ranks: int) -> int:
-        """Returns the max shared memory in bytes per rank, for `ranks` ranks per node."""
-        return int(_evaluate(self.memory_bytes, {**self.complete(settings), "ranks": ranks}))
+    def shared_memory_bytes(self, settings: Mapping[str, KnobValue], ranks_per_node: int) -> int:
+        """Returns the max shared memory in bytes per rank, for `ranks_per_node` ranks per node."""
+        return int(_evaluate_expression(self.memory_bytes, {**self.with_defaults(settings), "ranks": ranks_per_node}))
 
 
-def is_size_list(value: Value) -> bool:
+def is_size_list(value: KnobValue) -> bool:
     """Returns whether the value is a list of size ranges in the syntax of src/preload/heap/settings.hpp."""
-    return value == NEVER or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
+    return value == NO_SIZES or bool(re.fullmatch(r"([0-9]+-[0-9]+\+){0,7}[0-9]+-[0-9]*", str(value)))
 
 
 @lru_cache
-def knob_files() -> tuple[KnobFile, ...]:
+def read_all_knob_files() -> tuple[KnobFile, ...]:
     """Returns the knobs of all supported MPIs, from one file each."""
-    return tuple(_read(path) for path in sorted(FOLDER.glob("*.toml")) if path != _HEAP)
+    return tuple(_read_knob_file(path) for path in sorted(KNOBS_FOLDER.glob("*.toml")) if path != _HEAP_KNOBS_FILE)
 
 
-def _read(path: Path) -> KnobFile:
-    content = read_toml(path.read_text(encoding="utf-8"))
+def _read_knob_file(path: Path) -> KnobFile:
+    content = parse_toml_values(path.read_text(encoding="utf-8"))
     if content.get("shared_heap"):
-        content["knob"] = [*content["knob"], *read_toml(_HEAP.read_text(encoding="utf-8"))["knob"]]
+        content["knob"] = [*content["knob"], *parse_toml_values(_HEAP_KNOBS_FILE.read_text(encoding="utf-8"))["knob"]]
     return KnobFile(**content)
 
 
@@ -212,7 +216,7 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
     """Returns the knobs of an MPI with a transport, as printed by `nearfield mpi`. Raises MpiError if no file
     matches."""
     carried_by_ucx = bool(transport and re.search(r"\bucx\b", transport))
-    for file in knob_files():
+    for file in read_all_knob_files():
         if carried_by_ucx != (file.family == "ucx"):
             continue
         is_exact = file.family == family and _is_version_within(version, file.since, file.before)
@@ -220,13 +224,13 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
             return file
     raise MpiError(
         f"nearfield knows no parameters of {family} {version}, transport {transport or 'unknown'}",
-        f"known are: {', '.join(map(_describe, knob_files()))}; what carries messages here says: "
-        f"{own_command.line('mpi', '--build')}",
+        f"known are: {', '.join(map(_describe_supported_mpis, read_all_knob_files()))}; what carries messages here "
+        f"says: {own_command.command_line('mpi', '--build')}",
     )
 
 
-def _describe(file: KnobFile) -> str:
-    """Returns which MPIs a knob file supports, as text for people."""
+def _describe_supported_mpis(file: KnobFile) -> str:
+    """Returns which MPIs a knob file supports, as human-readable text."""
     if file.family == "ucx":
         return "any MPI whose messages UCX carries, such as MPICH 4.0 of Debian (ucx)"
     before = f", before {file.before}" if file.before else ""
@@ -234,10 +238,12 @@ def _describe(file: KnobFile) -> str:
 
 
 def _is_version_within(version: str, since: str, before: str | None) -> bool:
-    return numbers(since) <= numbers(version) and (before is None or numbers(version) < numbers(before))
+    return version_numbers(since) <= version_numbers(version) and (
+        before is None or version_numbers(version) < version_numbers(before)
+    )
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     """Returns a version such as "5.0.11" as a comparable tuple (5, 0, 11). Stops at the first part that is not a
     number."""
     found = re.match(r"\d+(\.\d+)*", version)
@@ -256,7 +262,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
-def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
+def _evaluate_expression(expression: str, values: Mapping[str, KnobValue]) -> float:
     """Evaluates an arithmetic expression of knobs and numbers. A knob whose default is unknown ("auto") counts as 0.
     Raises UsageError for any other syntax."""
 
@@ -274,11 +280,11 @@ def _evaluate(expression: str, values: Mapping[str, Value]) -> float:
     return value_of(ast.parse(expression, mode="eval").body)
 
 
-def _constraint_holds(rule: str, values: Mapping[str, Value]) -> bool:
+def _is_constraint_satisfied(constraint: str, values: Mapping[str, KnobValue]) -> bool:
     """Returns whether a constraint such as "a >= b" holds. A constraint with a knob that is left to the MPI ("auto")
     holds."""
-    left, relation, right = re.split(r"\s*(>=|<=)\s*", rule)
-    if any(isinstance(values.get(name), str) for name in re.findall(r"[a-z_]+", rule)):
+    left, relation, right = re.split(r"\s*(>=|<=)\s*", constraint)
+    if any(isinstance(values.get(name), str) for name in re.findall(r"[a-z_]+", constraint)):
         return True
-    a, b = _evaluate(left, values), _evaluate(right, values)
+    a, b = _evaluate_expression(left, values), _evaluate_expression(right, values)
     return a >= b if relation == ">=" else a <= b

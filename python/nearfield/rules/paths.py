@@ -6,17 +6,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-FILE, FOLDER = "rules.toml", "nearfield-rules"
+DEFAULT_RULES_FILE, DEFAULT_RULES_FOLDER = "rules.toml", "nearfield-rules"
 
 
-def default_rules() -> Path:
+def default_rules_path() -> Path:
     """Returns the path named by NEARFIELD_RULES, else `rules.toml` in the current folder, else the folder
     `nearfield-rules` in it."""
     if named := os.environ.get("NEARFIELD_RULES"):
         return Path(named)
-    return Path(FOLDER) if Path(FOLDER).is_dir() and not Path(FILE).is_file() else Path(FILE)
+    return (
+        Path(DEFAULT_RULES_FOLDER)
+        if Path(DEFAULT_RULES_FOLDER).is_dir() and not Path(DEFAULT_RULES_FILE).is_file()
+        else Path(DEFAULT_RULES_FILE)
+    )
 
 
-def rules_files(path: Path) -> list[Path]:
+def list_rules_files(path: Path) -> list[Path]:
     """Returns the file itself, or all rules files of a folder in alphabetical order."""
     return sorted(path.glob("*.toml")) if path.is_dir() else [path]

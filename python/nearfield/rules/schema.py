@@ -15,18 +15,18 @@ from pydantic import AfterValidator, AliasChoices, Field, field_validator, model
 from nearfield.base import own_command
 from nearfield.base.cpu_load import BUSY_SHARE
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
-from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_file
+from nearfield.base.files import atomic_write, os_errors_as_profile_errors, read_user_file
 from nearfield.base.toml import Table, dump_toml, parse_toml
-from nearfield.base.topology import DISTANCES
+from nearfield.base.topology import CORE_DISTANCES
 from nearfield.base.units import counted, format_bytes
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
-from nearfield.rules.criterion import COLLECTIVES, MIN_GAIN, MIN_REPORTED_GAIN
+from nearfield.rules.criterion import COLLECTIVE_PATTERNS, MIN_GAIN, MIN_REPORTED_GAIN
 from nearfield.rules.gain_table import Bytes, GainTable, Ns, Ratio
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, SizeRange, geometric_mean, select_gaining_range
-from nearfield.rules.knobs import KnobFile, Value, find_knobs, numbers
-from nearfield.rules.paths import default_rules, rules_files
+from nearfield.rules.knobs import KnobFile, KnobValue, find_knobs, version_numbers
+from nearfield.rules.paths import default_rules_path, list_rules_files
 
-VERSION = 2  # version of the file format that is written
+FORMAT_VERSION = 2  # version of the file format that is written
 UNTUNED_REASON = (
     "settings for messages were not looked for"  # `reason` of a rule that only selects algorithms of collectives
 )
@@ -63,12 +63,12 @@ class LatencyTable(Table):
 class RuleTable(Table):
     """The rule for pairs of ranks at one core distance: the parameters to set, and the gain measured for them."""
 
-    distance: Literal[DISTANCES]  # type: ignore[valid-type]
+    distance: Literal[CORE_DISTANCES]  # type: ignore[valid-type]
     pair: str = Field(pattern=r"^[0-9]{1,9}-[0-9]{1,9}$")  # the pair of cores on which the rule was measured
     c2c_latency_ns: float = Field(  # core-to-core latency of the pair during the measurement; 0: unknown
         default=0, ge=0, le=1e12, validation_alias=AliasChoices("c2c_latency_ns", "flag_ns")
     )
-    parameters: dict[str, Value] = Field(default_factory=dict)  # empty: the MPI's defaults are best
+    parameters: dict[str, KnobValue] = Field(default_factory=dict)  # empty: the MPI's defaults are best
     reason: str = ""  # why there are no parameters
     beyond: str = ""  # text about settings that would gain more if a larger loss were allowed
     memory_per_rank_bytes: int | None = Field(default=None, ge=0, le=1 << 50)  # None without parameters
@@ -124,13 +124,13 @@ class RuleTable(Table):
     def gaining_range(self) -> SizeRange | None:
         """Returns the range of message sizes in which the joint gain of all patterns is significant; None if there is
         none."""
-        points = [one for one in self.point if one.pattern not in COLLECTIVES]
+        points = [one for one in self.point if one.pattern not in COLLECTIVE_PATTERNS]
         return select_gaining_range(
             {(one.pattern, one.size_bytes): one.gain.as_gain() for one in points}, MIN_REPORTED_GAIN
         )
 
-    def promise_text(self) -> str:
-        """Returns, as text for people, the promise that no size is slower, and the patterns that are slower
+    def describe_promise(self) -> str:
+        """Returns, as human-readable text, the promise that no size is slower, and the patterns that are slower
         nevertheless."""
         below = "slower" if self.never_below >= MIN_GAIN else f"below {self.never_below:.2f} of the baseline's speed"
         promise = f"no size was found {below}"
@@ -145,13 +145,17 @@ class RuleTable(Table):
         size, or losses that the user allowed."""
         return [one for one in self.point if one.gain.as_gain().is_below(MIN_GAIN)]
 
-    def patterns(self) -> list[str]:
+    def message_patterns(self) -> list[str]:
         """Returns the measured message patterns, without collectives."""
-        return list(dict.fromkeys(point.pattern for point in self.point if point.pattern not in COLLECTIVES))
+        return list(dict.fromkeys(point.pattern for point in self.point if point.pattern not in COLLECTIVE_PATTERNS))
 
-    def gain_text(self, pattern: str, one: RangeTable) -> str:
+    def format_pattern_gain(self, pattern: str, size_range: RangeTable) -> str:
         """Returns the gain of one pattern over the sizes of a range, as text; "-" if the rule has no points there."""
-        inside = [p for p in self.point if p.pattern == pattern and one.from_bytes <= p.size_bytes <= one.to_bytes]
+        inside = [
+            p
+            for p in self.point
+            if p.pattern == pattern and size_range.from_bytes <= p.size_bytes <= size_range.to_bytes
+        ]
         return f"{geometric_mean(point.gain.as_gain() for point in inside).value:.2f}x" if inside else "-"
 
     @field_validator("parameters", mode="before")
@@ -175,17 +179,17 @@ class RuleTable(Table):
 class UndecidedTable(Table):
     """A core distance without a verdict. `reason` explains why, and `seen` summarises the measurements so far."""
 
-    distance: Literal[DISTANCES]  # type: ignore[valid-type]
+    distance: Literal[CORE_DISTANCES]  # type: ignore[valid-type]
     reason: str
     seen: str = ""
 
     @property
-    def explanation(self) -> str:
-        """Returns, as text for people, why there is no verdict, and what was measured so far."""
+    def explain(self) -> str:
+        """Returns, as human-readable text, why there is no verdict, and what was measured so far."""
         return "; ".join(filter(None, [self.reason, self.seen]))
 
     def __str__(self) -> str:
-        return f"{self.distance}: not decided: {self.explanation}"
+        return f"{self.distance}: not decided: {self.explain}"
 
 
 class MpiTable(Table):
@@ -218,10 +222,10 @@ class TriedTable(Table):
 class Rules(Table):
     """The content of a `rules.toml`."""
 
-    newest_version: ClassVar[int] = VERSION
+    newest_version: ClassVar[int] = FORMAT_VERSION
 
     # files of older versions are converted on reading
-    schema_version: Annotated[int, AfterValidator(lambda _: VERSION)]
+    schema_version: Annotated[int, AfterValidator(lambda _: FORMAT_VERSION)]
     nearfield: str
     created: str
     command: str
@@ -235,12 +239,12 @@ class Rules(Table):
     undecided: list[UndecidedTable] = Field(default_factory=list)
 
     @property
-    def sets_something(self) -> bool:
+    def has_any_setting(self) -> bool:
         """Returns whether any rule sets a parameter or selects an algorithm. If not, the MPI's defaults are best, or
         nothing is decided."""
-        return any(rule.parameters for rule in self.rule) or self.loads_collectives or self.selects_native
+        return any(rule.parameters for rule in self.rule) or self.loads_collectives or self.selects_native_algorithms
 
-    def collectives(self) -> list[CollectiveTable]:
+    def collective_tables(self) -> list[CollectiveTable]:
         """Returns the algorithms selected for collectives. If several core distances have a selection, returns that of
         the farthest, where a wrong choice costs most."""
         return next((rule.collective for rule in reversed(self.rule) if rule.collective), [])
@@ -248,19 +252,19 @@ class Rules(Table):
     @property
     def loads_collectives(self) -> bool:
         """Returns whether the rules select one of nearfield's own algorithms for any collective."""
-        return not all(one.is_left_to_mpi for one in self.collectives())
+        return not all(one.is_left_to_mpi for one in self.collective_tables())
 
-    def native_collectives(self) -> list[NativeCollectiveTable]:
+    def native_collective_tables(self) -> list[NativeCollectiveTable]:
         """Returns the selection among the MPI's own algorithms. If several core distances have a selection, returns
         that of the farthest."""
         return next((rule.native_collective for rule in reversed(self.rule) if rule.native_collective), [])
 
     @property
-    def selects_native(self) -> bool:
+    def selects_native_algorithms(self) -> bool:
         """Returns whether the rules select any of the MPI's own algorithms in place of the MPI's choice."""
-        return not all(one.is_left_to_mpi for one in self.native_collectives())
+        return not all(one.is_left_to_mpi for one in self.native_collective_tables())
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Returns the rules for JSON output, with a verdict for each core distance: "rule", "defaults are best", "not
         tuned" or "not decided"."""
         verdicts = {rule.distance: "rule" if rule.parameters else "defaults are best" for rule in self.rule}
@@ -268,16 +272,16 @@ class Rules(Table):
         verdicts |= {one.distance: "not decided" for one in self.undecided}
         return {"verdicts": verdicts, **self.model_dump(exclude_none=True)}
 
-    def knobs(self) -> KnobFile:
+    def find_knob_file(self) -> KnobFile:
         return find_knobs(self.mpi.family, self.mpi.version, self.mpi.transport)
 
-    def busy(self) -> str:
+    def busy_machine_note(self) -> str:
         """Returns a note that other programs used the machine during the tune; empty if they did not."""
         if self.busy_share <= BUSY_SHARE:
             return ""
         return f"other programs took {self.busy_share:.0%} of the cores' time while this was measured"
 
-    def best_for_all(self) -> RuleTable:
+    def best_rule_for_all_pairs(self) -> RuleTable:
         """Returns the rule to use if all pairs of ranks must have the same parameters: among the rules that slow down
         no core distance, the one with the largest product of gains over all distances. If every rule slows down some
         distance, returns a rule without parameters. If some gains at other distances are unknown, returns the rule of
@@ -294,32 +298,32 @@ class Rules(Table):
         return max(harmless, key=lambda rule: prod(rule.gain_at(d) or 1.0 for d in distances))
 
 
-def run_command_line(path: Path, anywhere: bool = False) -> str:
-    """Returns the command line that runs a program under the rules at `path`. With `anywhere`, the command works from
-    any folder; otherwise from the current one."""
-    if anywhere:
+def run_command_line(path: Path, works_in_any_folder: bool = False) -> str:
+    """Returns the command line that runs a program under the rules at `path`. With `works_in_any_folder`, the command
+    works from any folder; otherwise from the current one."""
+    if works_in_any_folder:
         path = path.absolute()
-    found_anyway = not anywhere and path.absolute() == default_rules().absolute()
+    found_anyway = not works_in_any_folder and path.absolute() == default_rules_path().absolute()
     named = [] if found_anyway else ["--rules", path]
-    return f"{own_command.line('run', *named, anywhere=anywhere)} -- mpirun ..."
+    return f"{own_command.command_line('run', *named, works_in_any_folder=works_in_any_folder)} -- mpirun ..."
 
 
 MAKE_RULES_PREFIX = "make them with: "
 
 
-def _command_to_make(path: Path) -> str:
+def _command_to_make_rules(path: Path) -> str:
     """Returns the command that creates rules at `path`, or that completes an interrupted tune."""
     trials = path.with_name(f"{path.name}.trials")  # the suffix of trial_log_file.py, which cannot be imported (cycle)
     if trials.is_file():
-        return f"complete the interrupted tune: {own_command.line('tune', '--resume', '-o', path)}"
-    return f"{MAKE_RULES_PREFIX}{own_command.line('tune')}"
+        return f"complete the interrupted tune: {own_command.command_line('tune', '--resume', '-o', path)}"
+    return f"{MAKE_RULES_PREFIX}{own_command.command_line('tune')}"
 
 
-def find_rules(given: Path | None) -> Path:
+def find_rules_path(path: Path | None) -> Path:
     """Returns the given file or folder of rules, or the default one. Raises UsageError if it contains no rules."""
-    path = given or default_rules()
-    if not any(file.is_file() for file in rules_files(path)):
-        raise UsageError(f"there are no rules at {path}", _command_to_make(path))
+    path = path or default_rules_path()
+    if not any(file.is_file() for file in list_rules_files(path)):
+        raise UsageError(f"there are no rules at {path}", _command_to_make_rules(path))
     return path
 
 
@@ -328,38 +332,41 @@ def load_rules_of_mpi(path: Path, family: str, version: str) -> tuple[Path, Rule
     their MPI is. Raises UsageError if the folder has no rules for this MPI."""
     if not path.is_dir():
         return path, load_rules(path)
-    series = family, numbers(version)[:2]
-    if found := _matching_rules(path, lambda rules: (rules.mpi.family, numbers(rules.mpi.version)[:2]) == series):
+    series = family, version_numbers(version)[:2]
+    if found := _matching_rules(
+        path, lambda rules: (rules.mpi.family, version_numbers(rules.mpi.version)[:2]) == series
+    ):
         return next((one for one in found if one[1].mpi.version == version), found[0])
     name = f"{family}-{version}"
     raise UsageError(
-        f"no rules in {path} are for {family} {version}; there are {_list_mpis(path)}",
-        f"make them with: {own_command.line('tune', '--mpi', name, '-o', path / f'{name}.toml')}",
+        f"no rules in {path} are for {family} {version}; there are {_format_mpis_of_rules(path)}",
+        f"make them with: {own_command.command_line('tune', '--mpi', name, '-o', path / f'{name}.toml')}",
     )
 
 
-def only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
+def load_only_rules(path: Path, family: str = "") -> tuple[Path, Rules]:
     """Returns the rules file and its rules: `path` itself, or the only file of this MPI family in the folder. Raises
     UsageError unless there is exactly one."""
     if not path.is_dir():
         return path, load_rules(path)
-    found = _matching_rules(path, lambda rules: family in ("", rules.mpi.family, rules.knobs().family))
+    found = _matching_rules(path, lambda rules: family in ("", rules.mpi.family, rules.find_knob_file().family))
     if len(found) == 1:
         return found[0]
     raise UsageError(
-        f"{path} has rules for {_list_mpis(path)}", f"name one of them, such as --rules {rules_files(path)[0]}"
+        f"{path} has rules for {_format_mpis_of_rules(path)}",
+        f"name one of them, such as --rules {list_rules_files(path)[0]}",
     )
 
 
-def _matching_rules(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
-    """Returns the files of a folder whose rules satisfy `wanted`, with the rules. If no file matches and some are
+def _matching_rules(folder: Path, is_match: Callable[[Rules], bool]) -> list[tuple[Path, Rules]]:
+    """Returns the files of a folder whose rules satisfy `is_match`, with the rules. If no file matches and some are
     unreadable, raises the first error."""
     found: list[tuple[Path, Rules]] = []
     bad: list[NearfieldError] = []
-    for file in rules_files(folder):
+    for file in list_rules_files(folder):
         try:
             rules = load_rules(file)
-            found += [(file, rules)] if wanted(rules) else []
+            found += [(file, rules)] if is_match(rules) else []
         except NearfieldError as error:
             bad.append(error)
     if bad and not found:
@@ -367,7 +374,7 @@ def _matching_rules(folder: Path, wanted: Callable[[Rules], bool]) -> list[tuple
     return found
 
 
-def _list_mpis(folder: Path) -> str:
+def _format_mpis_of_rules(folder: Path) -> str:
     found = [f"{rules.mpi.family} {rules.mpi.version} ({file.name})" for file, rules in _matching_rules(folder, bool)]
     return ", ".join(found) or "none"
 
@@ -375,10 +382,10 @@ def _list_mpis(folder: Path) -> str:
 def load_rules(path: Path) -> Rules:
     """Reads and validates a rules file. Errors name the file, the key and its valid values."""
     try:
-        content = read_file(path)
+        content = read_user_file(path)
     except OSError as error:
         raise UsageError(
-            f"cannot read {path}: {error.strerror}", f"make one with: {own_command.line('tune')}"
+            f"cannot read {path}: {error.strerror}", f"make one with: {own_command.command_line('tune')}"
         ) from error
     return parse_rules(content, path)
 
@@ -388,28 +395,30 @@ def parse_rules(content: bytes, path: Path) -> Rules:
     rules = parse_toml(Rules, content, path, _REMEDY)
     if not rules.rule:
         raise ProfileError(f"{path} has no rule", _REMEDY)
-    knobs = rules.knobs()
-    if problems := [f"rule for {r.distance}: {what}" for r in rules.rule for what in knobs.problems(r.parameters)]:
+    knobs = rules.find_knob_file()
+    if problems := [f"rule for {r.distance}: {what}" for r in rules.rule for what in knobs.find_problems(r.parameters)]:
         raise ProfileError(f"{path}: {'; '.join(problems)}", _REMEDY)
     return rules
 
 
-_REMEDY = f"Mend that line if the file was edited by hand; otherwise make it anew with: {own_command.line('tune')}"
+_REMEDY = (
+    f"Mend that line if the file was edited by hand; otherwise make it anew with: {own_command.command_line('tune')}"
+)
 
 
-def require_writable(path: Path) -> None:
+def require_writable_rules_file(path: Path) -> None:
     """Raises an error if `save_rules` could not write to `path`. Call it before minutes of measurement."""
     if path.is_dir():
         raise UsageError(f"'{path}' is a folder", f"name a file: -o {path / 'rules.toml'}")
-    _write(path, b"", keep=False)
+    _write_rules_file(path, b"", keep=False)
 
 
 def save_rules(rules: Rules, path: Path, comment: str = "What nearfield tune found.") -> None:
     """Writes the rules file atomically, with a comment in the first line."""
-    _write(path, dump_toml(rules, comment, "docs/reference/rules.md"), keep=True)
+    _write_rules_file(path, dump_toml(rules, comment, "docs/reference/rules.md"), keep=True)
 
 
-def _write(path: Path, text: bytes, *, keep: bool) -> None:
+def _write_rules_file(path: Path, text: bytes, *, keep: bool) -> None:
     with os_errors_as_profile_errors(path, "choose another file with --out"):
         path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, text, "choose another file with --out", keep=keep)

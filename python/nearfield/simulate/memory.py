@@ -10,7 +10,7 @@ from nearfield._native import simulation, trace
 from nearfield._native.memory import Access, Counts
 from nearfield.base.errors import UsageError
 from nearfield.machine import DescribedMachine, load_machine
-from nearfield.machine.native import LARGEST_SLOWDOWN, to_native
+from nearfield.machine.native import MAX_MEMORY_SLOWDOWN, to_native
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     Addresses = npt.ArrayLike
     Array = npt.NDArray[Any]
 
-MAX_SPEEDS: int = simulation.max_slowdowns  # maximum number of memory speeds in one run
-MAX_BYTES = 1 << 20  # maximum bytes of one access
-ACCESSES_PER_CHECK = 1 << 20  # accesses between two checks for Ctrl-C
+MAX_MEMORY_SPEEDS: int = simulation.max_slowdowns  # maximum number of memory speeds in one run
+MAX_ACCESS_BYTES = 1 << 20  # maximum bytes of one access
+ACCESSES_BETWEEN_CHECKS = 1 << 20  # accesses between two checks for Ctrl-C
 
 
 class Memory:
@@ -50,7 +50,7 @@ class Memory:
 
     def reset(self) -> None:
         """Empties caches and TLBs, resets counts and clocks to zero, and drops the mapping of addresses."""
-        filled = [*self.memory_slowdown, *[1.0] * (MAX_SPEEDS - len(self.memory_slowdown))]
+        filled = [*self.memory_slowdown, *[1.0] * (MAX_MEMORY_SPEEDS - len(self.memory_slowdown))]
         try:
             self.native = trace.Memory(self._native_machine, filled)
         except ValueError as error:
@@ -76,16 +76,19 @@ class Memory:
         Raises UsageError for anything else, and if the addresses of all runs lie in more than 128 different GiB."""
         self._check_access(bytes, core)
         array = _check_addresses(addresses)
-        of_each = None if kinds is None or isinstance(kinds, Access) else _check_kinds(kinds, len(array))
-        of_all = kinds if isinstance(kinds, Access) else Access.load
+        kind_by_access = None if kinds is None or isinstance(kinds, Access) else _check_kinds(kinds, len(array))
+        common_kind = kinds if isinstance(kinds, Access) else Access.load
         try:
-            for begin in range(0, len(array), ACCESSES_PER_CHECK):
-                piece = _as_contiguous(array[begin : begin + ACCESSES_PER_CHECK], "uint64")
-                if of_each is None:
-                    self.native.run(piece, of_all, bytes, core)
+            for begin in range(0, len(array), ACCESSES_BETWEEN_CHECKS):
+                chunk = _as_contiguous(array[begin : begin + ACCESSES_BETWEEN_CHECKS], "uint64")
+                if kind_by_access is None:
+                    self.native.run(chunk, common_kind, bytes, core)
                 else:
                     self.native.run(
-                        piece, _as_contiguous(of_each[begin : begin + ACCESSES_PER_CHECK], "uint8"), bytes, core
+                        chunk,
+                        _as_contiguous(kind_by_access[begin : begin + ACCESSES_BETWEEN_CHECKS], "uint8"),
+                        bytes,
+                        core,
                     )
         except OverflowError as error:
             raise UsageError(
@@ -93,8 +96,8 @@ class Memory:
             ) from error
 
     def _check_access(self, bytes: int, core: int) -> None:
-        if not 1 <= bytes <= MAX_BYTES:
-            raise UsageError(f"an access cannot have {bytes} bytes", f"It has from 1 to {MAX_BYTES}.")
+        if not 1 <= bytes <= MAX_ACCESS_BYTES:
+            raise UsageError(f"an access cannot have {bytes} bytes", f"It has from 1 to {MAX_ACCESS_BYTES}.")
         if not 0 <= core < self.cores:
             raise UsageError(f"{self.machine.name} has no core {core}", f"Its cores are 0 to {self.cores - 1}.")
 
@@ -116,8 +119,8 @@ class Memory:
 
     @property
     def now_ns(self) -> list[float]:
-        """Returns the time in ns at each memory speed, of the core that is last. Reading it waits for all accesses in
-        flight, like a fence."""
+        """Returns, for each memory speed, the time in ns of the core whose clock is furthest ahead. Waits for all
+        outstanding accesses, like a fence."""
         return list(self.native.finished_ns()[: len(self.memory_slowdown)])
 
     @property
@@ -127,67 +130,69 @@ class Memory:
 
 
 def _check_factors(slowdown: Sequence[float]) -> tuple[float, ...]:
-    remedy = f"Give one to {MAX_SPEEDS} numbers from 1 to {LARGEST_SLOWDOWN:g}: (1, 7.5)."
+    remedy = f"Give one to {MAX_MEMORY_SPEEDS} numbers from 1 to {MAX_MEMORY_SLOWDOWN:g}: (1, 7.5)."
     try:
         factors = tuple(float(factor) for factor in slowdown)
     except (TypeError, ValueError) as error:
         raise UsageError(f"memory_slowdown={slowdown!r} is no sequence of numbers", remedy) from error
-    if not 1 <= len(factors) <= MAX_SPEEDS:
+    if not 1 <= len(factors) <= MAX_MEMORY_SPEEDS:
         raise UsageError(f"{len(factors)} memory speeds cannot be simulated in one run", remedy)
-    if bad := [factor for factor in factors if not 1 <= factor <= LARGEST_SLOWDOWN]:
-        raise UsageError(f"memory cannot be {bad[0]:g} times as slow", remedy)
+    if invalid_factors := [factor for factor in factors if not 1 <= factor <= MAX_MEMORY_SLOWDOWN]:
+        raise UsageError(f"memory cannot be {invalid_factors[0]:g} times as slow", remedy)
     return factors
 
 
-def _as_contiguous(piece: Array, dtype: str) -> Array:
+def _as_contiguous(chunk: Array, dtype: str) -> Array:
     import numpy as np
 
-    return np.ascontiguousarray(piece, dtype=dtype)
+    return np.ascontiguousarray(chunk, dtype=dtype)
 
 
-def _check_addresses(given: Addresses) -> Array:
+def _check_addresses(values: Addresses) -> Array:
     """Returns the addresses as a one-dimensional array of integers. Raises UsageError if one is negative."""
-    array = _as_array(given, "addresses")
-    if array.dtype.kind == "i" and len(array) and (least := int(array.argmin())) >= 0 > array[least]:
-        raise UsageError(f"addresses[{least}] is {array[least]}, and an address cannot be negative",
+    array = _as_array(values, "addresses")
+    if array.dtype.kind == "i" and len(array) and (min_index := int(array.argmin())) >= 0 > array[min_index]:
+        raise UsageError(f"addresses[{min_index}] is {array[min_index]}, and an address cannot be negative",
                          "Addresses above 2^63 are whole numbers of uint64: addresses.view('uint64').")  # fmt: skip
     return array
 
 
-def _check_kinds(given: Addresses, count: int) -> Array:
+def _check_kinds(values: Addresses, num_accesses: int) -> Array:
     """Returns the kind of each access, as an array of numbers. Raises UsageError for a number that is not a kind."""
-    array = _as_array(given, "kinds")
-    if len(array) != count:
-        raise UsageError(f"there are {len(array)} kinds of {count} accesses", "Give one for all, or one for each.")
-    if count and not 0 <= array.min() <= array.max() <= max(Access):
+    array = _as_array(values, "kinds")
+    if len(array) != num_accesses:
+        raise UsageError(
+            f"there are {len(array)} kinds of {num_accesses} accesses", "Give one for all, or one for each."
+        )
+    if num_accesses and not 0 <= array.min() <= array.max() <= max(Access):
         raise UsageError("kinds must be values of nearfield.simulate.Access",
                          ", ".join(f"{kind.value}: {kind.name}" for kind in Access))  # fmt: skip
     return array
 
 
-def _as_array(given: Any, name: str) -> Array:
+def _as_array(values: Any, name: str) -> Array:
     try:
         import numpy as np
     except ImportError as error:
         raise UsageError("nearfield.simulate.Memory needs NumPy", "pip install numpy") from error
-    if not isinstance(given, np.ndarray):
-        given = _array_from_list(np, given)
-    if given.ndim != 1:
-        raise UsageError(f"{name} must have the shape (n,), and these have {given.shape}", f"{name}.ravel() has it.")
-    if given.dtype.kind not in "iu":
-        raise UsageError(f"{name} must be whole numbers, and these are {given.dtype}",
+    if not isinstance(values, np.ndarray):
+        values = _array_from_list(np, values)
+    if values.ndim != 1:
+        raise UsageError(f"{name} must have the shape (n,), and these have {values.shape}", f"{name}.ravel() has it.")
+    if values.dtype.kind not in "iu":
+        raise UsageError(f"{name} must be whole numbers, and these are {values.dtype}",
                          f"Convert them first, as you mean it: {name}.astype('uint64').")  # fmt: skip
-    return given  # type: ignore[no-any-return]
+    return values  # type: ignore[no-any-return]
 
 
-def _array_from_list(np: Any, given: Any) -> Array:
+def _array_from_list(np: Any, values: Any) -> Array:
     """Returns a list as an array. Integers that are too large for int64 become uint64. Raises UsageError if they are
     out of its range."""
-    array = np.asarray(given)
+    array = np.asarray(values)
     if array.size == 0:
         return array.astype("uint64")  # type: ignore[no-any-return]
-    if array.dtype.kind in "fO" and array.ndim == 1 and all(isinstance(one, int) for one in given):
-        if not 0 <= min(given) <= max(given) < 1 << 64:
-            raise UsageError("an address must be from 0 to 2^64 - 1", f"These are from {min(given)} to {max(given)}.")
-        return np.array(given, dtype="uint64")  # type: ignore[no-any-return]
+    if array.dtype.kind in "fO" and array.ndim == 1 and all(isinstance(one, int) for one in values):
+        if not 0 <= min(values) <= max(values) < 1 << 64:
+            raise UsageError("an address must be from 0 to 2^64 - 1", f"These are from {min(values)} to {max(values)}.")
+        return np.array(values, dtype="uint64")  # type: ignore[no-any-return]
     return array  # type: ignore[no-any-return]

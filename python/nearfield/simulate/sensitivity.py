@@ -7,24 +7,24 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from nearfield.machine.uncertainty import Range, Variation, range_of_factor, uncertainty_of
-from nearfield.simulate.settings import TraceResult, require_files, simulate_settings
+from nearfield.machine.uncertainty import ErrorBar, Variation, error_bar_of_factor, uncertainty_of
+from nearfield.simulate.settings import TraceResult, require_no_standard_input, simulate_with_settings
 from nearfield.simulate.trace import TraceRun
 
-# Sections of a machine file on which no trace depends.
-_NOT_OF_MEMORY = ("nic.", "network.", "messaging.")
+# Sections of a machine file that have no effect on the results of a trace.
+_SECTIONS_WITHOUT_EFFECT = ("nic.", "network.", "messaging.")
 
 
 @dataclass(frozen=True)
 class TraceSensitivity:
     """Results of a trace with error bars. `influences`: variations of machine values with the factor by which each
-    changes the time at the first memory speed, the largest change first. `fixed`: keys that cannot be varied."""
+    changes the time at the first memory speed, the largest change first. `fixed_keys`: keys that cannot be varied."""
 
-    times_ns: list[Range]
-    misses: list[Range]
-    dram_bytes: Range
+    times_ns: list[ErrorBar]
+    misses: list[ErrorBar]
+    dram_bytes: ErrorBar
     influences: list[tuple[Variation, float]]
-    fixed: tuple[str, ...]
+    fixed_keys: tuple[str, ...]
 
 
 def sensitivity_of_trace(
@@ -32,28 +32,30 @@ def sensitivity_of_trace(
 ) -> TraceSensitivity:
     """Returns the error bars of a run that has read these files completely. Calls `progress(done, all)` in this thread,
     which may raise an exception to end the work. Raises UsageError for standard input, which cannot be read twice."""
-    require_files(files, "--sensitivity")
+    require_no_standard_input(files, "--sensitivity")
     machine, speeds = run.memory.machine, run.memory.memory_slowdown
     uncertainty = uncertainty_of(machine)
-    variations = [one for one in uncertainty.variations if not one.key.startswith(_NOT_OF_MEMORY)]
+    variations = [one for one in uncertainty.variations if not one.key.startswith(_SECTIONS_WITHOUT_EFFECT)]
     settings = [((one.key, one.other),) for one in variations]
-    results = simulate_settings(machine, speeds, run.choice, files, settings, threads, progress)
+    results = simulate_with_settings(machine, speeds, run.selection, files, settings, threads, progress)
     return _summarize(
         TraceResult.from_run(run),
         dict(zip(variations, results, strict=True)),
-        [key for key in uncertainty.fixed if not key.startswith(_NOT_OF_MEMORY)],
+        [key for key in uncertainty.fixed_keys if not key.startswith(_SECTIONS_WITHOUT_EFFECT)],
     )
 
 
-def _summarize(base: TraceResult, results: Mapping[Variation, TraceResult], fixed: Sequence[str]) -> TraceSensitivity:
-    def range_of(value: float, get: Callable[[TraceResult], float]) -> Range:
+def _summarize(
+    base: TraceResult, results: Mapping[Variation, TraceResult], fixed_keys: Sequence[str]
+) -> TraceSensitivity:
+    def range_of(value: float, get: Callable[[TraceResult], float]) -> ErrorBar:
         # A count of 0 has no ratio, so it counts as 1.
-        return range_of_factor(max(value, 1), {one: max(get(result), 1) for one, result in results.items()})
+        return error_bar_of_factor(max(value, 1), {one: max(get(result), 1) for one, result in results.items()})
 
     times = [range_of(value, lambda result, i=i: result.times_ns[i]) for i, value in enumerate(base.times_ns)]  # type: ignore[misc]
     misses = [range_of(value, lambda result, i=i: result.misses[i]) for i, value in enumerate(base.misses)]  # type: ignore[misc]
     factors = [(one, result.times_ns[0] / base.times_ns[0]) for one, result in results.items() if base.times_ns[0]]
     factors.sort(key=lambda one: -abs(math.log(one[1])))
     return TraceSensitivity(
-        times, misses, range_of(base.dram_bytes, lambda result: result.dram_bytes), factors, tuple(fixed)
+        times, misses, range_of(base.dram_bytes, lambda result: result.dram_bytes), factors, tuple(fixed_keys)
     )

@@ -1,4 +1,4 @@
-"""Simulates the same traces on variants of one machine, some of whose values are replaced."""
+"""Simulates the same traces on several variants of one machine, in each of which some values are replaced."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nearfield.base.errors import UsageError
 from nearfield.base.threads import run_in_threads
 from nearfield.machine import DescribedMachine
-from nearfield.machine.sweep import Setting, with_settings
+from nearfield.machine.sweep import SweepSetting, with_settings
 from nearfield.simulate.memory import Memory
 from nearfield.simulate.source import STANDARD_INPUT, TraceSource
 from nearfield.simulate.trace import TraceRun, TraceSelection
@@ -22,7 +22,7 @@ class TraceResult:
     times_ns: tuple[float, ...]
     misses: tuple[int, ...]
     dram_bytes: int
-    accesses: int
+    num_accesses: int
 
     @staticmethod
     def from_run(run: TraceRun) -> TraceResult:
@@ -31,36 +31,36 @@ class TraceResult:
         return TraceResult(times, misses, counts.dram.bytes, run.accesses)
 
 
-def simulate_settings(
+def simulate_with_settings(
     machine: DescribedMachine,
     slowdowns: Sequence[float],
-    choice: TraceSelection,
+    selection: TraceSelection,
     files: Sequence[str],
-    settings: Sequence[Setting],
+    settings: Sequence[SweepSetting],
     threads: int,
     progress: Callable[[int, int], None],
-    finished: dict[int, TraceResult] | None = None,
+    finished_results: dict[int, TraceResult] | None = None,
 ) -> list[TraceResult]:
     """Returns the results of the traces on the machine with each setting. Calls `progress(done, all)` in this thread,
-    which may raise an exception to end the work; `finished` then has the results so far, by the index of the setting.
-    Raises UsageError for a setting that contradicts the machine."""
-    found = {} if finished is None else finished
+    which may raise an exception to end the work; `finished_results` then has the results so far, by the index of the
+    setting. Raises UsageError for a setting that contradicts the machine."""
+    result_by_setting = {} if finished_results is None else finished_results
     machines = [with_settings(machine, setting) for setting in settings]
 
     def simulate(index: int, raise_if_ended: Callable[[], None]) -> TraceResult:
-        run = TraceRun(Memory(machines[index], slowdowns), choice)
+        run = TraceRun(Memory(machines[index], slowdowns), selection)
         for name in files:
             with TraceSource(name) as source:
                 run.run(source, raise_if_ended)
         return TraceResult.from_run(run)
 
     for index, result in run_in_threads(len(machines), simulate, threads, lambda: None):
-        found[index] = result
-        progress(len(found), len(machines))
-    return [found[index] for index in range(len(machines))]
+        result_by_setting[index] = result
+        progress(len(result_by_setting), len(machines))
+    return [result_by_setting[index] for index in range(len(machines))]
 
 
-def require_files(files: Sequence[str], option: str) -> None:
+def require_no_standard_input(files: Sequence[str], option: str) -> None:
     """Raises UsageError if a trace comes from standard input. `option` reads traces several times."""
     if STANDARD_INPUT in files:
         raise UsageError(f"{option} reads a trace many times, and standard input can be read once", "name a file")

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 20
-_PACKED: dict[bytes, Callable[[BinaryIO], Any]] = {
+_DECOMPRESSOR_BY_MAGIC: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b\x08": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
 }  # first bytes of a file -> function that opens it
-_DAMAGE = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
+_DAMAGED_DATA_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError)
 
 
 class TraceSource:
@@ -39,13 +39,13 @@ class TraceSource:
             raise UsageError("standard input is closed", "Name a file, or send the trace through a pipe.")
         try:
             self._file = cast("BinaryIO", Path(name).open("rb") if self._is_file else sys.stdin.buffer)  # noqa: SIM115
-            self._size = Path(name).stat().st_size if self._is_file else 0
+            self._file_bytes = Path(name).stat().st_size if self._is_file else 0
             first = self._file.peek(6)  # type: ignore[attr-defined]  # both files are buffered readers
         except (OSError, ValueError) as error:  # ValueError if the name has a null character
             cause = getattr(error, "strerror", None) or str(error)
             raise UsageError(f"{self.name} cannot be read: {cause}") from error
-        unpack = next((unpack for magic, unpack in _PACKED.items() if first.startswith(magic)), None)
-        self._content: Any = unpack(self._file) if unpack else self._file
+        unpack = next((unpack for magic, unpack in _DECOMPRESSOR_BY_MAGIC.items() if first.startswith(magic)), None)
+        self._decompressed: Any = unpack(self._file) if unpack else self._file
 
     def __enter__(self) -> Self:
         return self
@@ -60,8 +60,8 @@ class TraceSource:
         """Returns the next bytes as soon as some are available; empty at the end. Raises UsageError if the data is
         damaged."""
         try:
-            return self._content.read1(BLOCK_BYTES)  # type: ignore[no-any-return]
-        except _DAMAGE as error:
+            return self._decompressed.read1(BLOCK_BYTES)  # type: ignore[no-any-return]
+        except _DAMAGED_DATA_ERRORS as error:
             raise UsageError(
                 f"{self.name} is damaged: {error}", "Unpack it by hand to see more, or copy it again."
             ) from error
@@ -69,6 +69,6 @@ class TraceSource:
             raise UsageError(f"{self.name} cannot be read: {error.strerror or error}") from error
 
     @property
-    def share(self) -> float | None:
+    def read_share(self) -> float | None:
         """Returns the share of the file that has been read, from 0 to 1; None if its length is unknown."""
-        return min(1.0, self._file.tell() / self._size) if self._size else None
+        return min(1.0, self._file.tell() / self._file_bytes) if self._file_bytes else None

@@ -1,5 +1,5 @@
 """Proposes the first candidates for a search from the cache sizes and from which caches the two cores share: the model
-of S2 (section 4 and table 1), and later additions.
+of paper S2 (papers/README.md; section 4 and table 1), and later additions.
 
 S2's rule for the fragments that sender and receiver copy alternately (its "pipesize"): half of the L1 cache if the two
 cores share no L2 cache, otherwise all of the L1 cache, so that a fragment that the sender wrote is still cached when
@@ -18,51 +18,52 @@ _KIB = 1024
 
 
 class _Candidate(NamedTuple):
-    """A candidate, independent of the MPI; sizes in bytes. If `single_copy`, the kernel copies long messages; otherwise
-    the two ranks do. If `heap`, the shared heap copies long messages instead of the kernel, and only `eager` is
-    used."""
+    """A candidate, independent of the MPI; sizes in bytes. If `uses_single_copy`, the kernel copies long messages;
+    otherwise the two ranks do. If `uses_heap`, the shared heap copies long messages instead of the kernel, and only
+    `eager_bytes` is used."""
 
-    fragment: int
-    eager: int
-    single_copy: bool
-    heap: bool = False
+    fragment_bytes: int
+    eager_bytes: int
+    uses_single_copy: bool
+    uses_heap: bool = False
 
 
 def candidate_settings(
-    knobs: KnobFile, cache_bytes: Sequence[int], distance: str, heap: Settings | None = None
+    knobs: KnobFile, cache_bytes: Sequence[int], distance: str, heap_settings: Settings | None = None
 ) -> list[Settings]:
-    """Returns settings to try, the most promising first. `cache_bytes` are the cache sizes of a core, L1 first. `heap`
-    holds the best shared-heap settings, for candidates that use the heap; {} if the heap cannot be used."""
+    """Returns settings to try, the most promising first. `cache_bytes` are the cache sizes of a core, L1 first.
+    `heap_settings` holds the best shared-heap settings, for candidates that use the heap; {} if the heap cannot be
+    used."""
     found: list[Settings] = []
-    has_heap = heap != {} and any(knob.role == "shared_heap" for knob in knobs.knob)
+    has_heap = heap_settings != {} and any(knob.role == "shared_heap" for knob in knobs.knob)
     for roles in _propose_candidates(cache_bytes, distance):
-        if roles.heap and not has_heap:
+        if roles.uses_heap and not has_heap:
             continue
-        settings = _as_settings(knobs, roles)
-        if roles.heap and settings:
-            settings |= heap or {}
-        if settings and settings not in found and not knobs.problems(settings):
+        settings = _settings_from_candidate(knobs, roles)
+        if roles.uses_heap and settings:
+            settings |= heap_settings or {}
+        if settings and settings not in found and not knobs.find_problems(settings):
             found.append(settings)
     return found
 
 
-def heap_only_settings(knobs: KnobFile, sizes: Mapping[str, str]) -> Settings:
-    """Returns settings that change only the shared heap; {} if the MPI cannot use it. `sizes` maps roles of heap knobs
-    ("stream", "stream_when_far", "cooperative_copy") to the message sizes for which the knob is on."""
+def heap_only_settings(knobs: KnobFile, sizes_by_role: Mapping[str, str]) -> Settings:
+    """Returns settings that change only the shared heap; {} if the MPI cannot use it. `sizes_by_role` maps roles of
+    heap knobs ("stream", "stream_when_far", "cooperative_copy") to the message sizes for which the knob is on."""
     roles = {knob.role: knob for knob in knobs.knob if knob.role}
     if "shared_heap" not in roles:
         return {}
     settings: Settings = {roles["shared_heap"].name: "on"}
-    settings |= {knob.name: sizes[role] for role, knob in roles.items() if role in sizes}
+    settings |= {knob.name: sizes_by_role[role] for role, knob in roles.items() if role in sizes_by_role}
     return {name: value for name, value in settings.items() if value != knobs[name].default}
 
 
 def _propose_candidates(cache_bytes: Sequence[int], distance: str) -> Iterator[_Candidate]:
     first, outer = cache_bytes[0], cache_bytes[min(1, len(cache_bytes) - 1)]
     papers = first if distance in ("same-core", "shared-l2") else first // 2
-    yield _Candidate(0, 4 * _KIB, True, heap=True)
-    yield _Candidate(0, 8 * _KIB, True, heap=True)
-    yield _Candidate(0, first // 2, True, heap=True)
+    yield _Candidate(0, 4 * _KIB, True, uses_heap=True)
+    yield _Candidate(0, 8 * _KIB, True, uses_heap=True)
+    yield _Candidate(0, first // 2, True, uses_heap=True)
     yield _Candidate(papers, 4 * _KIB, False)  # S2, table 1
     yield _Candidate(papers, 4 * _KIB, True)
     yield _Candidate(outer // 4, 2 * first, False)
@@ -72,34 +73,34 @@ def _propose_candidates(cache_bytes: Sequence[int], distance: str) -> Iterator[_
     yield _Candidate(outer // 4, first // 4, True)
 
 
-def _as_settings(knobs: KnobFile, roles: _Candidate) -> Settings:
+def _settings_from_candidate(knobs: KnobFile, candidate: _Candidate) -> Settings:
     """Translates a candidate to settings of one MPI's knobs. Leaves out roles for which the MPI has no knob."""
     settings: Settings = {}
     for knob in knobs.knob:
         match knob.role:
-            case "shared_heap" if roles.heap:
+            case "shared_heap" if candidate.uses_heap:
                 settings[knob.name] = _non_default_choice(knob)
-            case "single_copy_threshold" | "eager_limit" if roles.heap:
-                settings[knob.name] = _nearest_step(knob, roles.eager)
-            case _ if roles.heap:
+            case "single_copy_threshold" | "eager_limit" if candidate.uses_heap:
+                settings[knob.name] = _nearest_knob_value(knob, candidate.eager_bytes)
+            case _ if candidate.uses_heap:
                 continue
             case "fragment":
-                settings[knob.name] = _nearest_step(knob, roles.fragment)
+                settings[knob.name] = _nearest_knob_value(knob, candidate.fragment_bytes)
             case "at_least_fragment":
-                settings[knob.name] = max(_nearest_step(knob, roles.fragment), int(knob.default))
+                settings[knob.name] = max(_nearest_knob_value(knob, candidate.fragment_bytes), int(knob.default))
             case "eager_limit":
-                settings[knob.name] = _nearest_step(knob, min(roles.eager, roles.fragment))
-            case "single_copy" if not roles.single_copy:
+                settings[knob.name] = _nearest_knob_value(knob, min(candidate.eager_bytes, candidate.fragment_bytes))
+            case "single_copy" if not candidate.uses_single_copy:
                 settings[knob.name] = _non_default_choice(knob)
-            case "single_copy_threshold" if not roles.single_copy:
+            case "single_copy_threshold" if not candidate.uses_single_copy:
                 settings[knob.name] = knob.high
             case "segment":
-                settings[knob.name] = max(int(knob.default), _nearest_step(knob, 64 * roles.fragment))
+                settings[knob.name] = max(int(knob.default), _nearest_knob_value(knob, 64 * candidate.fragment_bytes))
     return {name: value for name, value in settings.items() if value != knobs[name].default}
 
 
-def _nearest_step(knob: Knob, size: int) -> int:
-    return min(knob.steps(), key=lambda step: abs(step - size))
+def _nearest_knob_value(knob: Knob, size_bytes: int) -> int:
+    return min(knob.power_of_two_values(), key=lambda step: abs(step - size_bytes))
 
 
 def _non_default_choice(knob: Knob) -> str:

@@ -24,52 +24,66 @@ from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.paired import MIN_PAIRS, Gain, paired_gain
 from nearfield.base.progress import Progress
 from nearfield.rules.collective_tables import CollectivePointTable, NativeCollectiveTable, NativeRangeTable
-from nearfield.rules.collectives import NATIVE_OPERATIONS, OF_MPI
+from nearfield.rules.collectives import MPI_ALGORITHM, NATIVE_OPERATIONS
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.gains import geometric_mean, is_same_distance
-from nearfield.rules.native import FAMILIES, Algorithm
-from nearfield.tune.collectives import CLEAR_SPEED_RATIO, MIN_LAUNCHES, Cell, CellMeasurements, CollectiveTuning
-from nearfield.tune.native_launch import HANG_REASON, SILENCE_LIMIT_S, LaunchOutput, Refusal, algorithm_argument, launch
+from nearfield.rules.native import FAMILIES, NativeAlgorithm
+from nearfield.tune.collectives import (
+    DECISIVE_SPEED_RATIO,
+    MIN_LAUNCHES,
+    CellMeasurements,
+    CollectiveCell,
+    CollectiveTuning,
+)
+from nearfield.tune.native_launch import (
+    HANG_REASON,
+    SILENCE_LIMIT_S,
+    AlgorithmFailure,
+    LaunchOutput,
+    format_algorithm_argument,
+    launch_measuring_program,
+)
 
-SIZES = (8, 256, 4 << 10, 64 << 10, 1 << 20, 8 << 20)
-USUAL_S = {"launches": 300.0}  # default time budget in seconds, by NativeFamily.mode
-USUAL_OTHER_S = 120.0
-CONFIRMING_PAIRS = 9  # enough pairs for a 95 % interval that excludes minimum and maximum
-_SEARCH_SHARE = 0.7  # fraction of the time budget at which the search ends; the rest confirms
+DEFAULT_NATIVE_LENGTHS = (8, 256, 4 << 10, 64 << 10, 1 << 20, 8 << 20)
+DEFAULT_BUDGET_S_BY_MODE = {"launches": 300.0}  # default time budget in seconds, by NativeFamily.mode
+DEFAULT_BUDGET_S = 120.0
+NUM_CONFIRMING_PAIRS = 9  # enough pairs for a 95 % interval that excludes minimum and maximum
+_SEARCH_BUDGET_SHARE = 0.7  # fraction of the time budget at which the search ends; the rest confirms
 _LAUNCHES_PER_BASELINE = 2  # number of algorithm launches between two launches of the MPI's own selection
 
 
-_Measured = tuple[dict[str, float], dict[str, float]]  # algorithm -> speed-up over the MPI's choice; -> time in ns
+# algorithm -> speed-up over the MPI's choice; -> time in ns
+_SpeedupsAndTimes = tuple[dict[str, float], dict[str, float]]
 
 
 class NativeCellMeasurements(CellMeasurements):
     """The measurements of a cell. An algorithm is selected only if it is significantly faster than the MPI's choice."""
 
     def best_algorithm(self) -> str:
-        """Returns the fastest algorithm with a significant gain; OF_MPI if none has one."""
-        if self.launches < MIN_LAUNCHES:
-            return OF_MPI
-        gains = {name: self.gain(name) for name in self.algorithms if name != OF_MPI}
+        """Returns the fastest algorithm with a significant gain; MPI_ALGORITHM if none has one."""
+        if self.num_launches < MIN_LAUNCHES:
+            return MPI_ALGORITHM
+        gains = {name: self.gain_of(name) for name in self.algorithms if name != MPI_ALGORITHM}
         gaining = [name for name, gain in gains.items() if gain.is_gain and gain.is_faster]
-        return max(gaining, key=lambda name: gains[name].value, default=OF_MPI)
+        return max(gaining, key=lambda name: gains[name].value, default=MPI_ALGORITHM)
 
     def is_decided(self) -> bool:
         """Returns whether some algorithm has a significant gain, or the gains of all are certainly below
         MIN_REPORTED_GAIN."""
-        if self.launches < MIN_LAUNCHES:
+        if self.num_launches < MIN_LAUNCHES:
             return False
-        gains = [self.gain(name) for name in self.algorithms if name != OF_MPI]
-        return self.best_algorithm() != OF_MPI or all(gain.high < MIN_REPORTED_GAIN for gain in gains)
+        gains = [self.gain_of(name) for name in self.algorithms if name != MPI_ALGORITHM]
+        return self.best_algorithm() != MPI_ALGORITHM or all(gain.high < MIN_REPORTED_GAIN for gain in gains)
 
     def has_clear_choice(self) -> bool:
         """Returns whether further launches are unlikely to change the choice of the algorithm."""
-        if self.launches < MIN_LAUNCHES:
+        if self.num_launches < MIN_LAUNCHES:
             return False
-        others = [self.speed[name] for name in self.algorithms if name != OF_MPI]
+        others = [self.speedups_by_algorithm[name] for name in self.algorithms if name != MPI_ALGORITHM]
         if all(max(speed) < 1.0 for speed in others):
             return True
-        return len(others) == 1 and min(others[0]) > CLEAR_SPEED_RATIO
+        return len(others) == 1 and min(others[0]) > DECISIVE_SPEED_RATIO
 
 
 @dataclass
@@ -77,66 +91,67 @@ class NativeTuning(CollectiveTuning):
     """Selects among the MPI's own algorithms of collectives, measured with one rank on each of `cpus` of this
     machine."""
 
-    sizes: Sequence[int] = SIZES
+    sizes: Sequence[int] = DEFAULT_NATIVE_LENGTHS
     # (operation, algorithm) -> reason why the algorithm is dropped
-    refusals: dict[tuple[str, str], str] = field(default_factory=dict)
-    unconfirmed: list[Cell] = field(default_factory=list)  # cells whose gain in the search was not confirmed
+    drop_reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    # cells whose gain in the search was not confirmed
+    unconfirmed_cells: list[CollectiveCell] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.family = FAMILIES[self.inst.family]
-        self.budget_s = self.budget_s or USUAL_S.get(self.family.mode, USUAL_OTHER_S)
-        self._gains: dict[Cell, Gain] = {}  # cell -> confirmed gain
+        self.budget_s = self.budget_s or DEFAULT_BUDGET_S_BY_MODE.get(self.family.measurement_mode, DEFAULT_BUDGET_S)
+        self._gains: dict[CollectiveCell, Gain] = {}  # cell -> confirmed gain
 
     def search(self) -> list[NativeCollectiveTable]:
         """Returns a table for each operation all of whose lengths were measured in at least MIN_LAUNCHES launches.
         After Ctrl-C the tables select nothing, because nothing was confirmed. Raises MeasurementError if the measuring
         program fails."""
-        self._program = mpi.program(self.inst, mpi.COLLECTIVES_PROGRAM, progress=self.report)
+        self._program = mpi.build_target(self.inst, mpi.COLLECTIVES_PROGRAM_TARGET, progress=self.report)
         listed = self.family.list_algorithms(self.inst, self.report)
         self._algorithms_of = {name: {one.name: one for one in ones} for name, ones in listed.items()}
         self.operations = self.operations or [name for name in NATIVE_OPERATIONS if self._algorithms_of.get(name)]
         self._begun, budget_s = time.monotonic(), self.budget_s
-        place = f"native {self._place_in_log(self._program)}"
+        place = f"native {self._make_log_key(self._program)}"
         launches = self.use_logged_launches(place)
         number = sum(map(len, self._algorithms_of.values()))
         self.report(
-            f"{self.inst.name}: {number} algorithms of its own on {self._placement_text()}, about {budget_s:.0f} s"
+            f"{self.inst.name}: {number} algorithms of its own on {self._format_placement()}, about {budget_s:.0f} s"
         )
         self.report_continuation(launches)
         try:
-            self.budget_s *= _SEARCH_SHARE
-            while cells := self._next_cells():
-                rows = self._measure(cells)
-                self._add_rows(rows)
+            self.budget_s *= _SEARCH_BUDGET_SHARE
+            while cells := self._cells_for_next_launch():
+                rows = self._measure_round(cells)
+                self._add_output_rows(rows)
                 if self.log:
-                    latency = [{"latency_ns": median(self.latencies_ns)}] if self.latencies_ns else []
-                    self.log.add(place, [*rows, *latency])
+                    latency = [{"latency_ns": median(self.c2c_latencies_ns)}] if self.c2c_latencies_ns else []
+                    self.log.add_launch(place, [*rows, *latency])
             self.budget_s = budget_s
-            self._confirm()
+            self._confirm_selection()
         except KeyboardInterrupt:
             self.is_interrupted = True
             self._gains.clear()
-        tables = [self._native_table(name) for name in self.operations]
+        tables = [self._make_native_table(name) for name in self.operations]
         return [table for table in tables if table]
 
-    def _add_cells(self, cells: Iterable[Cell]) -> None:
+    def _add_cells(self, cells: Iterable[CollectiveCell]) -> None:
         for cell in cells:
             names = [
-                name for name in self._algorithms_of[cell.operation] if (cell.operation, name) not in self.refusals
+                name for name in self._algorithms_of[cell.operation] if (cell.operation, name) not in self.drop_reasons
             ]
-            self.cells.setdefault(cell, NativeCellMeasurements([OF_MPI, *names]))
+            self.cells.setdefault(cell, NativeCellMeasurements([MPI_ALGORITHM, *names]))
 
     # ---- search
 
-    def _measure(self, cells: Sequence[Cell]) -> list[dict[str, object]]:
+    def _measure_round(self, cells: Sequence[CollectiveCell]) -> list[dict[str, object]]:
         """Measures every remaining algorithm of the cells once more. Returns the rows of this round for the log: what
         was dropped, and the measurements of each cell."""
-        number = 1 + min(self.cells[cell].launches for cell in cells)
+        number = 1 + min(self.cells[cell].num_launches for cell in cells)
         self._dropped: list[dict[str, object]] = []
         measured = (
-            self._measure_in_turn(cells, number)
-            if self.family.mode == "launches"
-            else self._measure_at_once(cells, number)
+            self._measure_in_separate_launches(cells, number)
+            if self.family.measurement_mode == "launches"
+            else self._measure_in_one_launch(cells, number)
         )
         rounds: list[dict[str, object]] = [
             {"operation": cell.operation, "bytes": cell.size_bytes, "speed": speed, "times_ns": times}
@@ -144,191 +159,225 @@ class NativeTuning(CollectiveTuning):
         ]
         return [*self._dropped, *rounds]
 
-    def _add_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def _add_output_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds the measurements of one round, of this session or of an earlier one."""
         for row in rows:
             if "operation" not in row:
-                self.latencies_ns.append(row["latency_ns"])
+                self.c2c_latencies_ns.append(row["latency_ns"])
                 continue
-            cell = Cell(row["operation"], row["bytes"])
+            cell = CollectiveCell(row["operation"], row["bytes"])
             if not self._is_requested(cell):
                 continue
             if "dropped" in row:
-                self._drop(cell, row["dropped"], row["reason"])
+                self._drop_algorithm(cell, row["dropped"], row["reason"])
                 continue
             self._add_cells([cell])  # a length between two others may be of an earlier session
             one = self.cells[cell]
             one.algorithms = [name for name in one.algorithms if name in row["speed"]]
-            if OF_MPI in row["times_ns"]:
-                one.add(row["speed"], row["times_ns"])
+            if MPI_ALGORITHM in row["times_ns"]:
+                one.add_launch(row["speed"], row["times_ns"])
 
-    def _measure_at_once(self, cells: Sequence[Cell], number: int) -> dict[Cell, _Measured]:
+    def _measure_in_one_launch(
+        self, cells: Sequence[CollectiveCell], number: int
+    ) -> dict[CollectiveCell, _SpeedupsAndTimes]:
         """Measures all algorithms of all cells in one launch. Returns the speed and the time of each algorithm."""
         known = self._algorithms_of
         words = [
             self._cell_argument(
-                cell, [known[cell.operation][name] for name in self._native_names(cell)], self.cells[cell].launches == 0
+                cell,
+                [known[cell.operation][name] for name in self._remaining_algorithms(cell)],
+                self.cells[cell].num_launches == 0,
             )
             for cell in cells
         ]
-        found = self._launch_program(words, self.family.measuring, f"launch {number}", len(cells))
-        measured: dict[Cell, _Measured] = {}
+        found = self._launch_program(words, self.family.measurement_variables, f"launch {number}", len(cells))
+        measured: dict[CollectiveCell, _SpeedupsAndTimes] = {}
         for cell, arrivals in found.samples.items():
             if cell not in self.cells:
                 continue
             speed = {
-                name: geometric_mean_of([min(one[OF_MPI]) / min(one[name]) for one in arrivals]) for name in arrivals[0]
+                name: geometric_mean_of([min(one[MPI_ALGORITHM]) / min(one[name]) for one in arrivals])
+                for name in arrivals[0]
             }
             measured[cell] = speed, {name: min(arrivals[0][name]) for name in arrivals[0]}
         return measured
 
-    def _measure_in_turn(self, cells: Sequence[Cell], number: int) -> dict[Cell, _Measured]:
+    def _measure_in_separate_launches(
+        self, cells: Sequence[CollectiveCell], number: int
+    ) -> dict[CollectiveCell, _SpeedupsAndTimes]:
         """Measures each algorithm in a launch of its own, next to a launch with the MPI's own selection. Returns the
         speed and the time of each algorithm, without those that failed."""
-        names = list(dict.fromkeys(name for cell in cells for name in self._native_names(cell)))
-        speed: dict[Cell, dict[str, float]] = {cell: {OF_MPI: 1.0} for cell in cells}
-        times: dict[Cell, dict[str, float]] = {cell: {} for cell in cells}
+        names = list(dict.fromkeys(name for cell in cells for name in self._remaining_algorithms(cell)))
+        speed: dict[CollectiveCell, dict[str, float]] = {cell: {MPI_ALGORITHM: 1.0} for cell in cells}
+        times: dict[CollectiveCell, dict[str, float]] = {cell: {} for cell in cells}
         for place, name in enumerate(names):
             phase = f"launch {number}, algorithm {place + 1} of {len(names)}"
             if place % _LAUNCHES_PER_BASELINE == 0:
                 base = self._launch_mpi_selection(cells, phase, number == 1)
-            own = [cell for cell in cells if cell in base.samples and name in self._native_names(cell)]
+            own = [cell for cell in cells if cell in base.samples and name in self._remaining_algorithms(cell)]
             found = self._launch_algorithm(own, name, phase, number == 1)
             # the virtual machine's vCPUs were moved to other cores between the launches
-            if not is_same_distance(base.latency_ns, found.latency_ns):
+            if not is_same_distance(base.median_c2c_latency_ns, found.median_c2c_latency_ns):
                 base = self._launch_mpi_selection(cells, phase, False)
                 found = self._launch_algorithm(own, name, phase, False)
             for cell in set(found.samples) & set(base.samples):
-                pairs = list(zip(base.best_ns(cell, OF_MPI), found.best_ns(cell, OF_MPI), strict=True))
+                pairs = list(
+                    zip(base.min_times_ns(cell, MPI_ALGORITHM), found.min_times_ns(cell, MPI_ALGORITHM), strict=True)
+                )
                 speed[cell][name] = geometric_mean_of([mpi_ns / own_ns for mpi_ns, own_ns in pairs])
-                times[cell] |= {OF_MPI: pairs[0][0], name: pairs[0][1]}
+                times[cell] |= {MPI_ALGORITHM: pairs[0][0], name: pairs[0][1]}
         return {cell: (speed[cell], times[cell]) for cell in cells if cell in self.cells}
 
-    def _launch_mpi_selection(self, cells: Sequence[Cell], phase: str, checks: bool) -> LaunchOutput:
+    def _launch_mpi_selection(self, cells: Sequence[CollectiveCell], phase: str, checks_results: bool) -> LaunchOutput:
         """Launches the program with the MPI's own selection for all cells."""
-        words = [self._cell_argument(cell, [], checks) for cell in cells if cell in self.cells]
+        words = [self._cell_argument(cell, [], checks_results) for cell in cells if cell in self.cells]
         return self._launch_program(words, {}, phase, len(words))
 
-    def _launch_algorithm(self, cells: Sequence[Cell], name: str, phase: str, checks: bool) -> LaunchOutput:
-        """Launches the program with the environment variables that select algorithm `name` for all operations of the
-        cells at once."""
+    def _launch_algorithm(
+        self, cells: Sequence[CollectiveCell], algorithm: str, phase: str, checks_results: bool
+    ) -> LaunchOutput:
+        """Launches the program with the environment variables that select algorithm `algorithm` for all operations of
+        the cells at once."""
         settings: dict[str, str] = {}
         for operation in {cell.operation for cell in cells}:
-            one = self._algorithms_of[operation][name]
+            one = self._algorithms_of[operation][algorithm]
             settings |= {variable: str(value) for variable, value in one.settings.items()}
-        words = [self._cell_argument(cell, [], checks) for cell in cells if name in self._native_names(cell)]
-        return self._launch_program(words, settings, phase, len(words), name) if words else LaunchOutput()
+        words = [
+            self._cell_argument(cell, [], checks_results)
+            for cell in cells
+            if algorithm in self._remaining_algorithms(cell)
+        ]
+        return self._launch_program(words, settings, phase, len(words), algorithm) if words else LaunchOutput()
 
-    def _native_names(self, cell: Cell) -> list[str]:
-        """Returns the names of the algorithms still under measurement in a cell, without OF_MPI."""
-        return [name for name in self.cells[cell].algorithms if name != OF_MPI] if cell in self.cells else []
+    def _remaining_algorithms(self, cell: CollectiveCell) -> list[str]:
+        """Returns the names of the algorithms still under measurement in a cell, without MPI_ALGORITHM."""
+        return [name for name in self.cells[cell].algorithms if name != MPI_ALGORITHM] if cell in self.cells else []
 
-    def _cell_argument(self, cell: Cell, algorithms: Sequence[Algorithm], checks: bool) -> str:
-        word = cell.argument([OF_MPI, *map(algorithm_argument, algorithms)])
-        if not checks:
+    def _cell_argument(self, cell: CollectiveCell, algorithms: Sequence[NativeAlgorithm], checks_results: bool) -> str:
+        word = cell.to_argument([MPI_ALGORITHM, *map(format_algorithm_argument, algorithms)])
+        if not checks_results:
             return word
-        return f"{word}:{'check' if self.family.guards_operators else 'check-any-call'}"
+        return f"{word}:{'check' if self.family.excludes_user_operators else 'check-any-call'}"
 
     def _launch_program(
-        self, words: Sequence[str], environment: Mapping[str, str], phase: str, cells: int, selected: str = ""
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        phase: str,
+        num_cells: int,
+        selected_algorithm: str = "",
     ) -> LaunchOutput:
-        """Launches the program with one argument per cell. `selected` is the algorithm that the environment selects, if
-        any. If then the measurement of OF_MPI fails, drops `selected`."""
+        """Launches the program with one argument per cell. `selected_algorithm` is the algorithm that the environment
+        selects, if any. If then the measurement of MPI_ALGORITHM fails, drops `selected_algorithm`."""
 
         def on_cell(done: int) -> None:
-            share = min(0.99, (time.monotonic() - self._begun) / (self.budget_s / _SEARCH_SHARE))
+            share = min(0.99, (time.monotonic() - self._begun) / (self.budget_s / _SEARCH_BUDGET_SHARE))
             self.report(
-                Progress(f"{done} of {cells} operations and lengths", share, phase=f"{self._placement_text()}, {phase}")
+                Progress(
+                    f"{done} of {num_cells} operations and lengths", share, phase=f"{self._format_placement()}, {phase}"
+                )
             )
 
-        mode = "native-communicators" if self.family.mode == "native-communicators" else "native-calls"
-        found = launch(self.inst, self._program, self.cpus, [mode, *words], environment, on_cell)
-        self.latencies_ns += found.latencies_ns
-        for refusal in found.refusals:
-            self._drop_algorithm(refusal, selected)
+        mode = "native-communicators" if self.family.measurement_mode == "native-communicators" else "native-calls"
+        found = launch_measuring_program(self.inst, self._program, self.cpus, [mode, *arguments], environment, on_cell)
+        self.c2c_latencies_ns += found.c2c_latencies_ns
+        for refusal in found.failures:
+            self._handle_failure(refusal, selected_algorithm)
         return found
 
-    def _drop_algorithm(self, refusal: Refusal, selected: str) -> None:
+    def _handle_failure(self, failure: AlgorithmFailure, selected_algorithm: str) -> None:
         """Drops the algorithm that failed, and adds that to the rows of this round."""
-        if refusal.reason == HANG_REASON:
+        if failure.reason == HANG_REASON:
             self._begun += SILENCE_LIMIT_S  # extends the time budget by the time spent waiting for the hung program
-        cell, name = refusal.cell, selected or refusal.algorithm
-        row = {"operation": cell.operation, "bytes": cell.size_bytes, "dropped": name, "reason": refusal.reason}
+        cell, name = failure.cell, selected_algorithm or failure.algorithm
+        row = {"operation": cell.operation, "bytes": cell.size_bytes, "dropped": name, "reason": failure.reason}
         self._dropped.append(row)
-        self._drop(cell, name, refusal.reason)
+        self._drop_algorithm(cell, name, failure.reason)
 
-    def _drop(self, cell: Cell, name: str, reason: str) -> None:
+    def _drop_algorithm(self, cell: CollectiveCell, algorithm: str, reason: str) -> None:
         """Drops an algorithm that failed: for the failing cell only, if the MPI itself would not use the algorithm for
         this call (an MPI error code), and for all lengths of the operation otherwise."""
         operation = cell.operation
-        if name == OF_MPI:  # without the MPI's own selection there is no baseline
-            self.refusals[operation, "all"] = f"the MPI's own selection {reason}"
+        if algorithm == MPI_ALGORITHM:  # without the MPI's own selection there is no baseline
+            self.drop_reasons[operation, "all"] = f"the MPI's own selection {reason}"
             self.operations = [one for one in self.operations if one != operation]
             self.cells = {one: measured for one, measured in self.cells.items() if one.operation != operation}
             return
-        is_of_call = reason.startswith("MPI_ERR") and self.family.guards_operators
+        is_of_call = reason.startswith("MPI_ERR") and self.family.excludes_user_operators
         for other, measured in self.cells.items():
             if other == cell or (other.operation == operation and not is_of_call):
-                measured.algorithms = [one for one in measured.algorithms if one == OF_MPI or name not in (one, "")]
+                measured.algorithms = [
+                    one for one in measured.algorithms if one == MPI_ALGORITHM or algorithm not in (one, "")
+                ]
         if not is_of_call:
-            self.refusals[operation, name or "all"] = reason
+            self.drop_reasons[operation, algorithm or "all"] = reason
 
     # ---- confirmation
 
-    def _confirm(self) -> None:
+    def _confirm_selection(self) -> None:
         """Launches the program with and without the written selection in turn, with no library preloaded. Ignores pairs
         of launches between which a virtual machine's vCPUs were moved. Raises MeasurementError if the MPI fails without
         the selection."""
-        chosen = {cell: one.best_algorithm() for cell, one in self.cells.items() if one.best_algorithm() != OF_MPI}
+        chosen = {
+            cell: one.best_algorithm() for cell, one in self.cells.items() if one.best_algorithm() != MPI_ALGORITHM
+        }
         if not chosen:
             return
-        tables = [table for name in self.operations if (table := self._native_table(name, chosen))]
-        ratios: dict[Cell, list[float]] = {cell: [] for cell in chosen}
+        tables = [table for name in self.operations if (table := self._make_native_table(name, chosen))]
+        ratios: dict[CollectiveCell, list[float]] = {cell: [] for cell in chosen}
         with OwnedFolder("nearfield-") as folder:
-            selected = self.family.select(tables, self.inst).write(Path(folder))
-            for number in range(2 * CONFIRMING_PAIRS):
+            selected = self.family.make_selection(tables, self.inst).write_files(Path(folder))
+            for number in range(2 * NUM_CONFIRMING_PAIRS):
                 order = [{}, selected] if number % 2 == 0 else [selected, {}]
-                found = [self._launch_chosen(chosen, one, number) for one in order]
-                if any(one.refusals for one in found):
+                found = [self._launch_selection(chosen, one, number) for one in order]
+                if any(one.failures for one in found):
                     break
                 base, other = found if number % 2 == 0 else reversed(found)
-                if is_same_distance(base.latency_ns, other.latency_ns):
+                if is_same_distance(base.median_c2c_latency_ns, other.median_c2c_latency_ns):
                     for cell in chosen:
-                        times = zip(base.best_ns(cell, OF_MPI), other.best_ns(cell, OF_MPI), strict=True)
+                        times = zip(
+                            base.min_times_ns(cell, MPI_ALGORITHM), other.min_times_ns(cell, MPI_ALGORITHM), strict=True
+                        )
                         ratios[cell].append(geometric_mean_of([mpi_ns / own_ns for mpi_ns, own_ns in times]))
-                if all(len(values) >= CONFIRMING_PAIRS for values in ratios.values()):
+                if all(len(values) >= NUM_CONFIRMING_PAIRS for values in ratios.values()):
                     break
         gains = {cell: paired_gain(of, [1.0] * len(of)) for cell, of in ratios.items() if len(of) >= MIN_PAIRS}
         self._gains = {cell: gain for cell, gain in gains.items() if gain.is_gain}
-        self.unconfirmed = [cell for cell in chosen if cell not in self._gains]
+        self.unconfirmed_cells = [cell for cell in chosen if cell not in self._gains]
 
-    def _launch_chosen(self, chosen: Mapping[Cell, str], selected: Mapping[str, str], number: int) -> LaunchOutput:
+    def _launch_selection(
+        self, chosen: Mapping[CollectiveCell, str], selected: Mapping[str, str], number: int
+    ) -> LaunchOutput:
         """Measures the cells with or without the selection. Checks results in the first pair of launches. Records a
         refusal if the selection fails. Raises MeasurementError if the MPI fails without the selection."""
         words = [self._cell_argument(cell, [], number == 0) for cell in chosen]
-        phase = f"{self._placement_text()}, confirming, pair {number + 1} of launches"
-        share = _SEARCH_SHARE + (1 - _SEARCH_SHARE) * min(number / CONFIRMING_PAIRS, 0.99)
+        phase = f"{self._format_placement()}, confirming, pair {number + 1} of launches"
+        share = _SEARCH_BUDGET_SHARE + (1 - _SEARCH_BUDGET_SHARE) * min(number / NUM_CONFIRMING_PAIRS, 0.99)
 
         def on_cell(done: int) -> None:
             self.report(Progress(f"{done} of {len(chosen)} operations and lengths", share, phase=phase))
 
-        found = launch(self.inst, self._program, self.cpus, ["native-calls", *words], selected, on_cell)
-        for refusal in found.refusals:
+        found = launch_measuring_program(
+            self.inst, self._program, self.cpus, ["native-calls", *words], selected, on_cell
+        )
+        for refusal in found.failures:
             if not selected:
                 raise MeasurementError(f"{self.inst.name} itself fails: {refusal.reason}")
-            self.refusals[refusal.cell.operation, "all that was found"] = refusal.reason
+            self.drop_reasons[refusal.cell.operation, "all that was found"] = refusal.reason
         return found
 
     # ---- result tables
 
-    def _native_table(self, operation: str, chosen: Mapping[Cell, str] | None = None) -> NativeCollectiveTable | None:
-        """Returns the ranges of lengths with the algorithm selected for each: the search's choice if `chosen` is
-        passed, otherwise the confirmed choice. Returns None if some length has too few launches. Lengths above the
-        longest measured one are left to the MPI."""
-        cells = [cell for cell in self._cells_of(operation) if self.cells[cell].launches >= MIN_LAUNCHES]
-        if not cells or not {Cell(operation, size) for size in self._sizes_of(operation)} <= set(cells):
+    def _make_native_table(
+        self, operation: str, algorithm_by_cell: Mapping[CollectiveCell, str] | None = None
+    ) -> NativeCollectiveTable | None:
+        """Returns the ranges of lengths with the algorithm selected for each: the search's choice if
+        `algorithm_by_cell` is passed, otherwise the confirmed choice. Returns None if some length has too few launches.
+        Lengths above the longest measured one are left to the MPI."""
+        cells = [cell for cell in self._cells_of(operation) if self.cells[cell].num_launches >= MIN_LAUNCHES]
+        if not cells or not {CollectiveCell(operation, size) for size in self._lengths_of(operation)} <= set(cells):
             return None
-        points = [self._native_point(cell, chosen) for cell in cells]
+        points = [self._make_native_point(cell, algorithm_by_cell) for cell in cells]
         ranges: list[NativeRangeTable] = []
         for i, point in enumerate(points):
             if i + 1 < len(points) and points[i + 1].algorithm == point.algorithm:
@@ -340,31 +389,35 @@ class NativeTuning(CollectiveTuning):
                 NativeRangeTable(
                     to_bytes=point.size_bytes,
                     algorithm=point.algorithm,
-                    id=self._algorithm_number(operation, point.algorithm),
+                    id=self._algorithm_id(operation, point.algorithm),
                     gain=GainTable.of(geometric_mean(gains) if len(gains) > 1 else gains[0]),
                 )
             )
-        if ranges[-1].algorithm == OF_MPI or operation == "barrier":
+        if ranges[-1].algorithm == MPI_ALGORITHM or operation == "barrier":
             ranges[-1].to_bytes = None
         else:
-            ranges.append(NativeRangeTable(algorithm=OF_MPI))
-        return NativeCollectiveTable(operation=operation, ranks=self.ranks, range=ranges, point=points)
+            ranges.append(NativeRangeTable(algorithm=MPI_ALGORITHM))
+        return NativeCollectiveTable(operation=operation, ranks=self.ranks_per_node, range=ranges, point=points)
 
-    def _native_point(self, cell: Cell, chosen: Mapping[Cell, str] | None) -> CollectivePointTable:
+    def _make_native_point(
+        self, cell: CollectiveCell, algorithm_by_cell: Mapping[CollectiveCell, str] | None
+    ) -> CollectivePointTable:
         measured = self.cells[cell]
         selected = (
-            (chosen or {}) if chosen is not None else {one: self.cells[one].best_algorithm() for one in self._gains}
+            (algorithm_by_cell or {})
+            if algorithm_by_cell is not None
+            else {one: self.cells[one].best_algorithm() for one in self._gains}
         )
-        name = selected.get(cell, OF_MPI)
-        gain = self._gains.get(cell) if chosen is None else None
+        name = selected.get(cell, MPI_ALGORITHM)
+        gain = self._gains.get(cell) if algorithm_by_cell is None else None
         return CollectivePointTable(
             size_bytes=cell.size_bytes,
             algorithm=name,
-            mpi_ns=round(median(measured.times_ns[OF_MPI]), 1),
-            algorithm_ns=round(median(measured.times_ns[name]), 1),
-            gain=GainTable.of(gain or measured.gain(name)),
+            mpi_ns=round(median(measured.times_ns_by_algorithm[MPI_ALGORITHM]), 1),
+            algorithm_ns=round(median(measured.times_ns_by_algorithm[name]), 1),
+            gain=GainTable.of(gain or measured.gain_of(name)),
         )
 
-    def _algorithm_number(self, operation: str, name: str) -> int | None:
-        one = self._algorithms_of[operation].get(name)
+    def _algorithm_id(self, operation: str, algorithm: str) -> int | None:
+        one = self._algorithms_of[operation].get(algorithm)
         return one.id if one else None

@@ -26,16 +26,16 @@ from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.paired import measure_alternately
 from nearfield.base.topology import Topology
 from nearfield.mpi import Installation
-from nearfield.rules.criterion import COLLECTIVES
-from nearfield.rules.gains import Case, Pair, is_same_distance
-from nearfield.tune.starved import Job, OutOfTime, Turn
+from nearfield.rules.criterion import COLLECTIVE_PATTERNS
+from nearfield.rules.gains import BenchmarkCase, TimePair, is_same_distance
+from nearfield.tune.starved import JobProcesses, JobTurn, OutOfTime
 
 # Time limits for the reply of a job, not counting the time that it waits for a CPU.
-START_LIMIT_S = 20.0
-TURN_LIMIT_S = 10.0
-LAST_TURN_S = 2.0  # time for a job to exit voluntarily
-END_LIMIT_S = 20.0
-SCENARIO = "traffic"
+JOB_START_LIMIT_S = 20.0
+JOB_REPLY_LIMIT_S = 10.0
+VOLUNTARY_EXIT_LIMIT_S = 2.0  # time for a job to exit voluntarily
+JOB_END_LIMIT_S = 20.0
+SCENARIO_NAME = "traffic"
 LONG_MESSAGE_BYTES = 32 << 20
 
 
@@ -45,12 +45,12 @@ class UnusableSetting(MeasurementError):
     job: ResidentJob | None = None  # the one of two compared jobs that failed
 
 
-class Batch(NamedTuple):
+class BatchResult(NamedTuple):
     """The measured times per message of a batch of repetitions, and the core-to-core latencies before and after the
     batch, all in ns."""
 
-    samples: list[float]
-    latencies_ns: list[float]
+    times_ns: list[float]
+    c2c_latencies_ns: list[float]
 
 
 class ResidentJob:
@@ -62,35 +62,35 @@ class ResidentJob:
         inst: Installation,
         engine: Path,
         topology: Topology,
-        pair: tuple[int, int],
+        core_pair: tuple[int, int],
         sizes: Sequence[int],
         environment: Mapping[str, str],
         *,
-        corrupt: bool = False,
-        until: Callable[[], float] = lambda: math.inf,
+        corrupts_data: bool = False,
+        get_deadline_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        """`corrupt` corrupts data on arrival, to test that the check detects corruption. `until` returns the deadline
-        on the monotonic clock after which the job no longer waits for replies."""
+        """`corrupts_data` corrupts data on arrival, to test that the check detects corruption. `get_deadline_s` returns
+        the deadline on the monotonic clock after which the job no longer waits for replies."""
         self._inst, self._engine, self._environment = inst, engine, dict(environment)
         self._plan: dict[str, Any] = {
-            "cache_bytes": " ".join(map(str, topology.cache_bytes(pair[0]))),
+            "cache_bytes": " ".join(map(str, topology.cache_bytes(core_pair[0]))),
             "sizes": " ".join(map(str, sizes)),
-            "scenario": f"{SCENARIO} 0",
-            "corrupt": int(corrupt),
+            "scenario": f"{SCENARIO_NAME} 0",
+            "corrupt": int(corrupts_data),
         }
-        self._pair, self._until = pair, until
+        self._pair, self._until = core_pair, get_deadline_s
         self._launcher: int | None = None
         self._given_up = threading.Event()
-        self._finished: mpi.Finished | None = None
+        self._finished: mpi.FinishedLaunch | None = None
         self._failure: Exception | None = None
         self._unread = b""
-        self.cases: dict[Case, int] = {}
+        self.cases: dict[BenchmarkCase, int] = {}
 
     def __enter__(self) -> ResidentJob:
-        self._check_deadline()
+        self._require_remaining_time()
         with ExitStack() as stack:
             folder = Path(stack.enter_context(OwnedFolder("nearfield-tune-")))
-            self._job = Job(folder)
+            self._job = JobProcesses(folder)
             fifos = [folder / f"turns.{rank}" for rank in range(len(self._pair))]
             for fifo in (*fifos, folder / "answers"):
                 os.mkfifo(fifo, 0o600)
@@ -104,7 +104,7 @@ class ResidentJob:
             # registered before the thread starts, since Ctrl-C may arrive during the start
             stack.callback(self._end_job)
             self._thread.start()
-            cases = self._read_reply("cases", START_LIMIT_S)["cases"]
+            cases = self._read_reply("cases", JOB_START_LIMIT_S)["cases"]
             self._job.cache_processes()
             self.cases = {(case["pattern"], case["size_bytes"]): index for index, case in enumerate(cases)}
             self._stack = stack.pop_all()
@@ -119,24 +119,24 @@ class ResidentJob:
             self._given_up.set()
             return
         try:
-            self._thread.join(LAST_TURN_S)
+            self._thread.join(VOLUNTARY_EXIT_LIMIT_S)
         finally:  # also if Ctrl-C interrupts the join
             if self._thread.is_alive():
                 self._given_up.set()
                 self._kill()
-                self._thread.join(END_LIMIT_S)  # if the launcher starts only now, `started` kills it
+                self._thread.join(JOB_END_LIMIT_S)  # if the launcher starts only now, `started` kills it
 
-    def check(self, case: Case) -> None:
+    def check_data(self, case: BenchmarkCase) -> None:
         """Sends a message of this case and raises UnusableSetting unless the data arrives intact."""
         self._send_command(f"check {self.cases[case]}")
-        if problem := self._read_reply("checked", TURN_LIMIT_S)["problem"]:
+        if problem := self._read_reply("checked", JOB_REPLY_LIMIT_S)["problem"]:
             raise UnusableSetting(f"damages data: {case[0]} of {case[1]} bytes: {problem}")
 
-    def run_batch(self, case: Case, repetitions: int) -> Batch:
+    def run_batch(self, case: BenchmarkCase, repetitions: int) -> BatchResult:
         """Measures a batch of repetitions. Returns their times. Raises UnusableSetting if the batch does not end."""
         self._send_command(f"visit {self.cases[case]} {repetitions}")
-        reply = self._read_reply("visit", TURN_LIMIT_S)
-        return Batch(reply["samples"], reply["flag_ns"])
+        reply = self._read_reply("visit", JOB_REPLY_LIMIT_S)
+        return BatchResult(reply["samples"], reply["flag_ns"])
 
     def _run(self, plan: Path) -> None:
         def started(pid: int) -> None:
@@ -163,17 +163,18 @@ class ResidentJob:
         for descriptor in self._commands:
             os.write(descriptor, f"{command}\n".encode())
 
-    def _read_reply(self, kind: str, limit_s: float) -> dict[str, Any]:
-        """Returns the job's next reply of type `kind`; skips other lines. Raises UnusableSetting if no reply arrives
-        within the limit, and JobStarved if other programs starved the job of CPU time or the deadline has passed."""
-        turn = Turn(self._job, self._job.sample() if self.cases else {})
+    def _read_reply(self, reply_type: str, limit_s: float) -> dict[str, Any]:
+        """Returns the job's next reply of type `reply_type`; skips other lines. Raises UnusableSetting if no reply
+        arrives within the limit, and JobStarved if other programs starved the job of CPU time or the deadline has
+        passed."""
+        turn = JobTurn(self._job, self._job.sample_processes() if self.cases else {})
         while True:
             while b"\n" in self._unread:
                 line, _, self._unread = self._unread.partition(b"\n")
                 reply: dict[str, Any] = json.loads(line)
-                if reply["type"] == kind:
+                if reply["type"] == reply_type:
                     return reply
-            self._check_deadline()
+            self._require_remaining_time()
             if not turn.can_still_reply(limit_s):
                 raise UnusableSetting(
                     f"{'hangs' if self.cases else 'does not start'}: no answer within {limit_s:.0f} s"
@@ -181,18 +182,18 @@ class ResidentJob:
             if select.select([self._replies], [], [], 0.1)[0]:
                 self._unread += os.read(self._replies, 1 << 16)
             elif not self._thread.is_alive():
-                raise self._describe_end()
+                raise self._error_of_ended_job()
 
-    def _check_deadline(self) -> None:
+    def _require_remaining_time(self) -> None:
         if time.monotonic() > self._until():
             raise OutOfTime("the time was over before it had answered")
 
-    def _describe_end(self) -> Exception:
+    def _error_of_ended_job(self) -> Exception:
         if self._failure:
             return self._failure
         assert self._finished
         what = "does not start" if not self.cases else "dies"
-        said = [*self._finished.words, self._finished.silence][0]
+        said = [*self._finished.output_lines, self._finished.describe_silence][0]
         return UnusableSetting(f"{what} (exit code {self._finished.exit_code}): {said}")
 
 
@@ -203,13 +204,15 @@ def _open_fifo(stack: ExitStack, fifo: Path, flags: int) -> int:
     return descriptor
 
 
-def interleaved_pairs(baseline: ResidentJob, other: ResidentJob, case: Case, count: int) -> list[Pair]:
-    """Measures `count` pairs of times of the two jobs. The jobs take turns at being measured first."""
+def measure_interleaved_pairs(
+    baseline: ResidentJob, other: ResidentJob, case: BenchmarkCase, num_pairs: int
+) -> list[TimePair]:
+    """Measures `num_pairs` pairs of times of the two jobs. The jobs take turns at being measured first."""
     rounds = measure_alternately({job: partial(_run_batch, job, case) for job in (baseline, other)}, _have_cores_moved)
-    return [_pair_of(batches[baseline], batches[other]) for batches in islice(rounds, count)]
+    return [_pair_from_batches(batches[baseline], batches[other]) for batches in islice(rounds, num_pairs)]
 
 
-def _run_batch(job: ResidentJob, case: Case) -> Batch:
+def _run_batch(job: ResidentJob, case: BenchmarkCase) -> BatchResult:
     try:
         return job.run_batch(case, count_repetitions(case))
     except UnusableSetting as error:
@@ -217,32 +220,32 @@ def _run_batch(job: ResidentJob, case: Case) -> Batch:
         raise
 
 
-def _have_cores_moved(batches: Mapping[ResidentJob, Batch]) -> bool:
+def _have_cores_moved(batches: Mapping[ResidentJob, BatchResult]) -> bool:
     """Returns whether the core-to-core latency changed during a round, so that the round must be repeated."""
-    latencies = [latency for batch in batches.values() for latency in batch.latencies_ns]
+    latencies = [latency for batch in batches.values() for latency in batch.c2c_latencies_ns]
     return not is_same_distance(max(latencies), min(latencies))
 
 
-def _pair_of(baseline: Batch, other: Batch) -> Pair:
+def _pair_from_batches(baseline: BatchResult, other: BatchResult) -> TimePair:
     """Returns the median times of both jobs' batches, with the larger core-to-core latency."""
-    baseline_ns, other_ns = (_native.quantile(batch.samples, 0.5) for batch in (baseline, other))
-    return Pair(baseline_ns, other_ns, max([*baseline.latencies_ns, *other.latencies_ns]))
+    baseline_ns, other_ns = (_native.quantile(batch.times_ns, 0.5) for batch in (baseline, other))
+    return TimePair(baseline_ns, other_ns, max([*baseline.c2c_latencies_ns, *other.c2c_latencies_ns]))
 
 
-def count_repetitions(case: Case) -> int:
+def count_repetitions(case: BenchmarkCase) -> int:
     """Returns the number of repetitions in a batch: as many as take about two milliseconds, but at least three, so that
     the median is robust against one interruption. Messages above LONG_MESSAGE_BYTES, which take much longer than an
     interruption, are sent once."""
     pattern, size = case
-    guess_s = count_messages(case) * (5e-7 + size / 5e9)
+    guess_s = count_messages_per_repetition(case) * (5e-7 + size / 5e9)
     return 1 if size > LONG_MESSAGE_BYTES else max(3, min(20, int(2e-3 / guess_s)))
 
 
-def count_messages(case: Case) -> int:
+def count_messages_per_repetition(case: BenchmarkCase) -> int:
     """Returns the number of messages per repetition in src/probe/scenarios/traffic.cpp. A ping-pong counts as two
     messages, and a collective as one."""
     pattern, size = case
-    if pattern in COLLECTIVES:
+    if pattern in COLLECTIVE_PATTERNS:
         return 1
     count = max(1, min(32, (256 << 10) // size))
     return 2 * count if pattern in ("pingpong", "use") else count

@@ -11,7 +11,7 @@ from nearfield.rules.criterion import MIN_GAIN
 
 
 @dataclass(frozen=True)
-class Request:
+class TuneRequest:
     """The options of one tune. They are stored in the log, so that the tune can be resumed."""
 
     mpi: str | None = None

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from nearfield.base.errors import MeasurementError
 
-UNSAMPLED_S = 0.05  # no sampling before this time, since most turns end earlier
-MAX_LIMITS = 6  # a starved job is given up after this multiple of its time limit
+FIRST_SAMPLE_AFTER_S = 0.05  # no sampling before this time, since most turns end earlier
+MAX_STARVED_LIMIT_FACTOR = 6  # a starved job is given up after this multiple of its time limit
 
 
 class JobStarved(MeasurementError):
@@ -31,12 +31,12 @@ class ProcessSample(NamedTuple):
     """The kernel's CPU accounting of one process: run time and wait time since its start, and whether the process is
     runnable now."""
 
-    ran_ns: int
-    waited_ns: int
-    is_ready: bool
+    run_time_ns: int
+    wait_time_ns: int
+    is_runnable: bool
 
 
-class Job:
+class JobProcesses:
     """Finds the processes of one job. All of them have the job's folder in their command line."""
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +54,7 @@ class Job:
         have started."""
         self._known = self.processes()
 
-    def sample(self) -> dict[str, ProcessSample]:
+    def sample_processes(self) -> dict[str, ProcessSample]:
         """Returns a sample of each of the job's processes, by process id; empty if the kernel has no schedstat."""
         found = {}
         for process in self._known or self.processes():
@@ -70,37 +70,37 @@ class Job:
         return False
 
 
-class Turn:
+class JobTurn:
     """Measures the duration of one turn of a job. The turn begins with the construction of this object."""
 
-    def __init__(self, job: Job, before: Mapping[str, ProcessSample]) -> None:
-        self._job, self._before, self._start = job, before, time.monotonic()
+    def __init__(self, job: JobProcesses, initial_samples: Mapping[str, ProcessSample]) -> None:
+        self._job, self._before, self._start = job, initial_samples, time.monotonic()
         # process id -> last changed sample and when it changed
-        self._changed = {name: (sample, self._start) for name, sample in before.items()}
+        self._changed = {name: (sample, self._start) for name, sample in initial_samples.items()}
 
     def can_still_reply(self, limit_s: float) -> bool:
         """Returns whether the job may still reply within its time limit, not counting its waits for a CPU. Raises
-        JobStarved after MAX_LIMITS times the limit, if the job still waits for CPUs. Must be called several times a
-        second."""
+        JobStarved after MAX_STARVED_LIMIT_FACTOR times the limit, if the job still waits for CPUs. Must be called
+        several times a second."""
         elapsed_s = time.monotonic() - self._start
-        if elapsed_s < UNSAMPLED_S:
+        if elapsed_s < FIRST_SAMPLE_AFTER_S:
             return True
-        waited_s = max((self._waited_s(*one) for one in self._job.sample().items()), default=0.0)
+        waited_s = max((self._waited_s(*one) for one in self._job.sample_processes().items()), default=0.0)
         if elapsed_s < limit_s:
             return True
         if elapsed_s - waited_s >= limit_s:
             return False
-        if elapsed_s >= MAX_LIMITS * limit_s:
+        if elapsed_s >= MAX_STARVED_LIMIT_FACTOR * limit_s:
             raise JobStarved(f"waited {waited_s:.0f} of {elapsed_s:.0f} s for a processor that other programs used")
         return True
 
-    def _waited_s(self, name: str, sample: ProcessSample) -> float:
+    def _waited_s(self, pid: str, sample: ProcessSample) -> float:
         """Returns the time in seconds that a process has waited for a CPU in this turn. The kernel accounts for a wait
         only at its end; so if the process is runnable and its sample does not change, adds the time since the last
         change."""
         now = time.monotonic()
-        last, since = self._changed.get(name, (None, now))
+        last, since = self._changed.get(pid, (None, now))
         if sample != last:
-            self._changed[name], since = (sample, now), now
-        before = self._before[name].waited_ns if name in self._before else 0
-        return 1e-9 * (sample.waited_ns - before) + (now - since if sample.is_ready else 0.0)
+            self._changed[pid], since = (sample, now), now
+        before = self._before[pid].wait_time_ns if pid in self._before else 0
+        return 1e-9 * (sample.wait_time_ns - before) + (now - since if sample.is_runnable else 0.0)

@@ -17,61 +17,63 @@ from nearfield.base.files import os_errors_as_profile_errors
 from nearfield.base.journal import Journal
 from nearfield.base.units import counted
 from nearfield.base.words import join_and
-from nearfield.tune.request import Request
+from nearfield.tune.request import TuneRequest
 from nearfield.tune.trial_log import (
     RESTART_REMEDY,
     LaunchLine,
-    Line,
+    LogLine,
     RequestLine,
     RuleLine,
     TrialLine,
     TrialLog,
     UndecidedLine,
-    read_line,
+    parse_log_line,
 )
 
-SUFFIX = ".trials"
-_OTHER_FILE = "choose another file with --out"
+TRIAL_LOG_SUFFIX = ".trials"
+_OTHER_FILE_REMEDY = "choose another file with --out"
 
 
 class TrialLogFile(TrialLog):
-    """The log lines of a tune, mirrored in a file. Enter `locked` first; then call `resume_request` to continue a tune,
-    or `record_request` to start a new one."""
+    """The log lines of a tune, mirrored in a file. Enter `open_locked` first; then call `read_request` to continue a
+    tune, or `record_request` to start a new one."""
 
-    def __init__(self, rules: Path) -> None:
-        """`rules` is the path of the rules file that the tune will write."""
+    def __init__(self, rules_file: Path) -> None:
+        """`rules_file` is the path of the rules file that the tune will write."""
         super().__init__()
-        self.rules, self.path = rules, rules.with_name(f"{rules.name}{SUFFIX}")
-        self._journal = Journal(self.path, _OTHER_FILE)
+        self.rules, self.path = rules_file, rules_file.with_name(f"{rules_file.name}{TRIAL_LOG_SUFFIX}")
+        self._journal = Journal(self.path, _OTHER_FILE_REMEDY)
 
     @contextmanager
-    def locked(self, *, resume: bool) -> Iterator[TrialLogFile]:
+    def open_locked(self, *, resume: bool) -> Iterator[TrialLogFile]:
         """Opens the file and locks it. With `resume`, raises UsageError if the file does not exist."""
         if resume and not os.path.lexists(self.path):
             raise UsageError(
                 f"there is nothing to resume at {self.rules}: no {self.path.name} beside it",
                 "start a new tune without --resume",
             )
-        with os_errors_as_profile_errors(self.path, _OTHER_FILE):
+        with os_errors_as_profile_errors(self.path, _OTHER_FILE_REMEDY):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-        busy = UsageError(f"another tune is at work for {self.rules}", f"wait for it, or {_OTHER_FILE}")
+        busy = UsageError(f"another tune is at work for {self.rules}", f"wait for it, or {_OTHER_FILE_REMEDY}")
         # private (0600, own file), since settings from the file are passed to programs
-        with self._journal.locked(busy, private=True):
-            read = [read_line(line) for line in self._journal.lines()]
+        with self._journal.open_locked(busy, private=True):
+            read = [parse_log_line(line) for line in self._journal.read_lines()]
             self.lines = [line for line in read if line]
-            self.damaged = len(read) - len(self.lines)
+            self.num_damaged_lines = len(read) - len(self.lines)
             if read and not self.lines:
-                raise ProfileError(f"{self.path} is in the way: it is not of a tune", f"remove it, or {_OTHER_FILE}")
+                raise ProfileError(
+                    f"{self.path} is in the way: it is not of a tune", f"remove it, or {_OTHER_FILE_REMEDY}"
+                )
             yield self
 
-    def resume_request(self) -> Request:
+    def read_request(self) -> TuneRequest:
         """Returns the request of the interrupted tune. Raises ProfileError if its line is damaged."""
         first = self.lines[0] if self.lines else None
         if not isinstance(first, RequestLine):
             raise ProfileError(f"cannot resume: the first line of {self.path} is damaged", RESTART_REMEDY)
         return first.request
 
-    def require_free(self) -> None:
+    def require_no_interrupted_tune(self) -> None:
         """Raises ProfileError if the file holds an interrupted tune."""
         if self.count_trials():
             raise ProfileError(
@@ -79,20 +81,20 @@ class TrialLogFile(TrialLog):
                 "complete it with --resume, or give it up with --overwrite",
             )
 
-    def record_request(self, request: Request) -> None:
+    def record_request(self, request: TuneRequest) -> None:
         """Empties the file and writes the request as its first line."""
         self._journal.clear()
         self.lines.clear()
-        self.damaged = 0
+        self.num_damaged_lines = 0
         self.add(RequestLine(request=request))
 
-    def add(self, line: Line) -> None:
+    def add(self, line: LogLine) -> None:
         """Appends a line to the file and waits until it is on disk."""
         super().add(line)
-        self._journal.append(line.model_dump_json().encode(), sync=True)
+        self._journal.append_line(line.model_dump_json().encode(), sync=True)
 
     def describe_content(self) -> str:
-        """Returns the numbers of trials, confirming launches and rules in the file, as text for people."""
+        """Returns the numbers of trials, confirming launches and rules in the file, as human-readable text."""
         number = {
             kind: sum(isinstance(line, kind) for line in self.lines) for kind in (TrialLine, LaunchLine, RuleLine)
         }
@@ -100,10 +102,10 @@ class TrialLogFile(TrialLog):
         parts += [counted(number[LaunchLine], "confirming launch", "confirming launches")] if number[LaunchLine] else []
         return join_and(parts + ([counted(number[RuleLine], "rule")] if number[RuleLine] else []))
 
-    def undecided(self) -> bool:
+    def is_undecided(self) -> bool:
         """Returns whether an earlier session ended without a verdict, so that a later session can continue."""
         return any(isinstance(line, UndecidedLine) for line in self.lines)
 
-    def end(self) -> None:
+    def remove_file(self) -> None:
         """Removes the file."""
-        self._journal.remove()
+        self._journal.remove_file()

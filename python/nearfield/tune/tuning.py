@@ -24,39 +24,39 @@ from statistics import mean
 import nearfield
 from nearfield import mpi
 from nearfield.base import own_command
-from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
+from nearfield.base.cpu_load import BUSY_SHARE, measure_cpu_utilization
 from nearfield.base.errors import MeasurementError, UsageError
-from nearfield.base.progress import Progress, Report, ignore
-from nearfield.base.topology import DISTANCES, Topology
+from nearfield.base.progress import Progress, Report, ignore_progress
+from nearfield.base.topology import CORE_DISTANCES, Topology
 from nearfield.base.units import counted, format_seconds
-from nearfield.base.words import suggest
-from nearfield.rules.applicability import machine_table
-from nearfield.rules.criterion import SIZES, confirmation_cases, search_cases
+from nearfield.base.words import suggest_name
+from nearfield.rules.applicability import make_machine_table
+from nearfield.rules.criterion import SEARCH_SIZES, confirmation_cases, search_cases
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.knobs import KnobFile, Settings, find_knobs
-from nearfield.rules.schema import VERSION, MpiTable, Rules, RuleTable, UndecidedTable
-from nearfield.tune.confirm import Confirmation, Outcome
-from nearfield.tune.confirmed import describe_rejected, rule_table, tried_table
+from nearfield.rules.schema import FORMAT_VERSION, MpiTable, Rules, RuleTable, UndecidedTable
+from nearfield.tune.confirm import Confirmation, ConfirmationOutcome
+from nearfield.tune.confirmed import describe_rejected_setting, make_rule_table, make_tried_table
 from nearfield.tune.model import candidate_settings
 from nearfield.tune.paired_benchmark import PairedBenchmark
 from nearfield.tune.paired_runs import UnusableSetting
-from nearfield.tune.request import Request
-from nearfield.tune.satisfy_constraints import settings_grid
+from nearfield.tune.request import TuneRequest
+from nearfield.tune.satisfy_constraints import iterate_grid_settings
 from nearfield.tune.search import Deadline, Search, Trial
 from nearfield.tune.starved import JobStarved
 from nearfield.tune.trial_log import BeginLine, LaunchLine, RuleLine, TrialLine, TrialLog, UndecidedLine, WinnerLine
 
 SEARCH_END_SHARE, PLAY_OFF_END_SHARE = 0.45, 0.6  # fractions of a distance's time at which search and play-off end
-LATEST_START_FACTOR = 1.2  # times the planned time: on a quiet machine, no confirming launch starts later
-# times the planned time: everything is cut off then, on a quiet and on a busy machine
+LATEST_START_FACTOR = 1.2  # factor of the planned time after which, on a quiet machine, no confirming launch starts
+# factors of the planned time after which a tune is cut off, on a quiet and on a busy machine
 MAX_DURATION_FACTOR, BUSY_MAX_DURATION_FACTOR = 2.0, 3.0
-# rough times, with the Open MPI wheel: one grid combination; one rule at another distance
-TRIAL_S, OTHER_DISTANCE_S = 2.0, 3.0
+# rough durations, with the Open MPI wheel, of one grid combination and of one rule at another distance
+ESTIMATED_TRIAL_S, ESTIMATED_OTHER_DISTANCE_S = 2.0, 3.0
 # time for the jobs of a distance to exit: 32 s were observed next to six spinning processes on two cores
 JOB_EXIT_S = 40.0
-ENGINE_BUILD_S = 60.0  # rough time to build the measuring engine for an MPI
-PHASES = ("searching", "playing off", "confirming")
-OTHER_DISTANCES = "measuring the rules of other distances"
+ESTIMATED_ENGINE_BUILD_S = 60.0  # rough time to build the measuring engine for an MPI
+PHASE_NAMES = ("searching", "playing off", "confirming")
+OTHER_DISTANCES_PHASE = "measuring the rules of other distances"
 
 
 @dataclass
@@ -64,30 +64,30 @@ class Tuning:
     """One session of `nearfield tune`. If `only_confirms` is set, tries no new settings: briefly confirms the best
     trials of the log."""
 
-    request: Request
-    report: Report = ignore
+    request: TuneRequest
+    report: Report = ignore_progress
     log: TrialLog = field(default_factory=TrialLog)
     only_confirms: bool = False
     _max_factor: float = field(default=MAX_DURATION_FACTOR, repr=False)
-    _label: str = field(default="", repr=False)  # the current distance and phase, for progress reports
-    _begun: float = field(default=0.0, repr=False)  # start of the tune, on the monotonic clock
-    _ends: float = field(default=0.0, repr=False)  # expected end of the tune, on the monotonic clock
-    _ends_by: float = field(default=0.0, repr=False)
+    _progress_label: str = field(default="", repr=False)  # the current distance and phase, for progress reports
+    _start_time_s: float = field(default=0.0, repr=False)  # start of the tune, on the monotonic clock
+    _expected_end_s: float = field(default=0.0, repr=False)  # expected end of the tune, on the monotonic clock
+    _latest_end_s: float = field(default=0.0, repr=False)
     # Samples of the fraction of CPU time that other programs used, taken while the tune's own jobs slept.
-    _busy: list[float] = field(default_factory=lambda: [0.0], repr=False)
+    _other_load_samples: list[float] = field(default_factory=lambda: [0.0], repr=False)
     _deadline: Deadline = field(default_factory=lambda: Deadline(0.0), repr=False)
 
     def run(self) -> Rules:
         """Tunes all requested distances. Returns the rules of the decided distances, and the reasons why the others are
         not decided."""
-        start, before = time.monotonic(), sum(map(self.log.spent_s, DISTANCES))
-        inst = mpi.choose(self.log.begin.launcher if self.log.begin else self.request.mpi)
-        topology = Topology.live()
-        pairs = self._pairs_to_tune(topology)
+        start, before = time.monotonic(), sum(map(self.log.spent_s, CORE_DISTANCES))
+        inst = mpi.choose_mpi(self.log.begin_line.launcher if self.log.begin_line else self.request.mpi)
+        topology = Topology.of_this_machine()
+        pairs = self._core_pairs_to_tune(topology)
         engine = self._build_engine(inst)
-        transport, knobs = _transport_and_knobs(inst)
-        self._busy = [measure_other_load()]
-        begin = self._resume(inst, transport, knobs, topology, self._busy[0])
+        transport, knobs = _find_transport_and_knobs(inst)
+        self._other_load_samples = [measure_other_load()]
+        begin = self._begin_or_resume_log(inst, transport, knobs, topology, self._other_load_samples[0])
         self._announce_duration(inst, knobs, list(pairs))
         rules: list[RuleTable] = []
         undecided: list[UndecidedTable] = []
@@ -97,7 +97,9 @@ class Tuning:
             tried = self.log.trials(distance)
             if verdict is None:
                 with PairedBenchmark(inst, engine, topology, pair, knobs) as benchmark:
-                    verdict, tried = self._tune(benchmark, distance, pair, topology, self.request.budget_s / len(pairs))
+                    verdict, tried = self._tune_distance(
+                        benchmark, distance, pair, topology, self.request.budget_s / len(pairs)
+                    )
             trials += tried
             if isinstance(verdict, RuleTable):
                 rules.append(verdict)
@@ -107,16 +109,16 @@ class Tuning:
             with PairedBenchmark(inst, engine, topology, pair, knobs) as benchmark:
                 self._measure_other_distances(benchmark, distance, rules)
         return Rules(
-            schema_version=VERSION,
+            schema_version=FORMAT_VERSION,
             nearfield=nearfield.__version__,
             created=begin.created,
             command=self.request.command,
             seconds=before + time.monotonic() - start,
             host=socket.gethostname(),
-            busy_share=max(begin.busy_share, self._measure_other_load()),
+            busy_share=max(begin.busy_share, self._mean_other_load()),
             mpi=begin.mpi,
             machine=begin.machine,
-            tried=tried_table(trials),
+            tried=make_tried_table(trials),
             rule=rules,
             undecided=undecided,
         )
@@ -127,80 +129,84 @@ class Tuning:
         if not mpi.is_built(inst):
             self.report(
                 f"{inst.name}: the measuring engine is built first, once; that takes about "
-                f"{format_seconds(ENGINE_BUILD_S)} beside the budget"
+                f"{format_seconds(ESTIMATED_ENGINE_BUILD_S)} beside the budget"
             )
-        return mpi.program(inst, progress=self.report)
+        return mpi.build_target(inst, progress=self.report)
 
-    def _measure_other_load(self) -> float:
+    def _mean_other_load(self) -> float:
         """Returns the mean fraction of CPU time that other programs used, over all samples of this session. Takes no
         new sample."""
-        return round(mean(self._busy), 3)
+        return round(mean(self._other_load_samples), 3)
 
-    def _resume(
-        self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, busy: float
+    def _begin_or_resume_log(
+        self, inst: mpi.Installation, transport: str, knobs: KnobFile, topology: Topology, other_load: float
     ) -> BeginLine:
         """Returns the log line that records when and where the tune began, in this session or an earlier one. Reports
         the number of damaged lines in the log of an earlier session."""
-        begin = self.log.resume(
+        begin = self.log.find_or_add_begin_line(
             BeginLine(
                 created=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-                busy_share=busy,
+                busy_share=other_load,
                 nearfield=nearfield.__version__,
                 knobs=hashlib.sha256(knobs.model_dump_json().encode()).hexdigest(),
                 launcher=str(inst.launcher),
                 mpi=MpiTable(family=inst.family, version=inst.version, transport=transport),
-                machine=machine_table(topology, topology.cache_bytes(topology.pus[0])),
+                machine=make_machine_table(topology, topology.cache_bytes(topology.pus[0])),
             )
         )
-        self.log.drop_inconsistent(knobs, search_cases(self.request.sizes or SIZES))
-        if count := self.log.damaged:
+        self.log.drop_inconsistent_lines(knobs, search_cases(self.request.sizes or SEARCH_SIZES))
+        if count := self.log.num_damaged_lines:
             what = "a line is" if count == 1 else f"{count} lines are"
             self.report(f"in the file of the earlier sitting {what} damaged; lost trials are measured again")
         return begin
 
     def _announce_duration(self, inst: mpi.Installation, knobs: KnobFile, distances: list[str]) -> None:
-        seconds = self._estimate(knobs, distances)
-        self._max_factor = max_duration_factor(self._busy[0])
+        seconds = self._estimate_remaining_s_by_phase(knobs, distances)
+        self._max_factor = max_duration_factor(self._other_load_samples[0])
         total = sum(seconds.values())
         max_s = self._max_factor * total + JOB_EXIT_S * len(distances)
-        self._begun = time.monotonic()
-        self._ends, self._ends_by = self._begun + total, self._begun + max_s
+        self._start_time_s = time.monotonic()
+        self._expected_end_s, self._latest_end_s = self._start_time_s + total, self._start_time_s + max_s
         phases = ", ".join(f"{name} {format_seconds(taken)}" for name, taken in seconds.items())
         many = f"{len(distances)} distances ({', '.join(distances)})" if len(distances) > 1 else distances[0]
         duration = f"about {format_seconds(total)}, at most {format_seconds(max_s)}"
         self.report(f"{inst.name}, {many}: {duration} ({phases})")
-        if (busy := self._busy[0]) > BUSY_SHARE:
+        if (busy := self._other_load_samples[0]) > BUSY_SHARE:
             self.report(f"other programs take {busy:.0%} of the cores' time: it will take longer, and find less")
 
-    def _estimate(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
+    def _estimate_remaining_s_by_phase(self, knobs: KnobFile, distances: list[str]) -> dict[str, float]:
         """Returns the estimated remaining seconds of each phase, summed over all distances."""
         left = [distance for distance in distances if self.log.rule(distance) is None]
         share = self.request.budget_s / len(distances)
-        searches = [one for one in left if not self.only_confirms and self.log.winner(one) is None]
-        searching = sum(max(0.0, self._search_time_s(knobs, one, share) - self.log.used_s(one)) for one in searches)
+        searches = [one for one in left if not self.only_confirms and self.log.winner_line(one) is None]
+        searching = sum(
+            max(0.0, self._planned_search_s(knobs, one, share) - self.log.used_budget_s(one)) for one in searches
+        )
         played_off = (PLAY_OFF_END_SHARE - SEARCH_END_SHARE) * share * len(searches)
         confirmed = (1 - PLAY_OFF_END_SHARE) * share * len(left) + PLAY_OFF_END_SHARE * share * (
             len(left) - len(searches)
         )
-        seconds = dict(zip(PHASES, (searching, played_off, confirmed), strict=True))
+        seconds = dict(zip(PHASE_NAMES, (searching, played_off, confirmed), strict=True))
         others = len(distances) * (len(distances) - 1)
-        return {**seconds, OTHER_DISTANCES: others * OTHER_DISTANCE_S} if others else seconds
+        return {**seconds, OTHER_DISTANCES_PHASE: others * ESTIMATED_OTHER_DISTANCE_S} if others else seconds
 
-    def _search_time_s(self, knobs: KnobFile, distance: str, share: float) -> float:
+    def _planned_search_s(self, knobs: KnobFile, distance: str, distance_budget_s: float) -> float:
         """Returns the planned search time of a distance in seconds, over all sessions. This time is a share of the
         budget; for an exhaustive search, it is extrapolated from the combinations measured so far."""
         if not self.request.exhaustive:
-            return SEARCH_END_SHARE * share
+            return SEARCH_END_SHARE * distance_budget_s
         done = len(self.log.trials(distance))
-        return (self.log.spent_s(distance) / done if done else TRIAL_S) * len(list(settings_grid(knobs)))
+        return (self.log.spent_s(distance) / done if done else ESTIMATED_TRIAL_S) * len(
+            list(iterate_grid_settings(knobs))
+        )
 
-    def _pairs_to_tune(self, topology: Topology) -> dict[str, tuple[int, int]]:
+    def _core_pairs_to_tune(self, topology: Topology) -> dict[str, tuple[int, int]]:
         """Returns the distances to tune, nearest first, with the pair of cores that represents each. Raises UsageError
         for a distance that this machine lacks, and MeasurementError if there is only one core."""
-        there = topology.representatives()
+        there = topology.representative_pairs()
         for distance in self.request.distances:
             if distance not in there:
-                raise UsageError(f"no pair here has the distance '{distance}'", suggest(distance, there))
+                raise UsageError(f"no pair here has the distance '{distance}'", suggest_name(distance, there))
         if not there:
             raise MeasurementError("tune needs two cores to send messages between; there is one")
         return {d: pair for d, pair in there.items() if d in (self.request.distances or there)}
@@ -209,27 +215,27 @@ class Tuning:
         """Measures the gain of each other distance's rule at this distance, for MPIs that accept only one set of
         parameters for all pairs of ranks. Stores the gains in `rule.other_distances`."""
         others = [rule for rule in rules if rule.distance != distance and rule.parameters]
-        benchmark.until = time.monotonic() + self._max_factor * len(others) * OTHER_DISTANCE_S
+        benchmark.deadline_s = time.monotonic() + self._max_factor * len(others) * ESTIMATED_OTHER_DISTANCE_S
         if others and not self.only_confirms:
-            self._report_phase(distance, OTHER_DISTANCES, len(others) * OTHER_DISTANCE_S)
+            self._report_phase(distance, OTHER_DISTANCES_PHASE, len(others) * ESTIMATED_OTHER_DISTANCE_S)
         for rule in others:
             if self.only_confirms:
                 return
             try:
                 with benchmark.compare_with_baseline(
-                    rule.parameters, search_cases(self.request.sizes or SIZES)
+                    rule.parameters, search_cases(self.request.sizes or SEARCH_SIZES)
                 ) as comparison:
                     comparison.measure(3)
                     rule.other_distances[distance] = round(geometric_mean(comparison.gains().values()).value, 4)
             except (UnusableSetting, JobStarved) as error:
                 self.report(f"the rule for {rule.distance} cannot be used at {distance}: {error.message}")
 
-    def _tune(
-        self, benchmark: PairedBenchmark, distance: str, pair: tuple[int, int], topology: Topology, seconds: float
+    def _tune_distance(
+        self, benchmark: PairedBenchmark, distance: str, core_pair: tuple[int, int], topology: Topology, budget_s: float
     ) -> tuple[RuleTable | UndecidedTable, list[Trial]]:
         if self.only_confirms and not self.log.trials(distance):
             return UndecidedTable(distance=distance, reason="nothing was tried yet, so nothing can be confirmed"), []
-        caches = topology.cache_bytes(pair[0])
+        caches = topology.cache_bytes(core_pair[0])
         ranks = self.request.ranks_per_node or len(topology.cores)
         begin = time.monotonic() - self.log.spent_s(distance)
 
@@ -240,40 +246,46 @@ class Tuning:
         search = Search(
             benchmark,
             lambda trial: self._add_trial(search, trial, distance, spent_s()),
-            cases=search_cases(self.request.sizes or SIZES),
-            refused=self._memory_limit_check(benchmark.knobs, ranks),
-            never_below=self.request.never_below,
-            known=self.log.trials(distance),
-            busy=self._measure_other_load() > BUSY_SHARE,
+            cases=search_cases(self.request.sizes or SEARCH_SIZES),
+            get_rejection_reason=self._make_memory_limit_check(benchmark.knobs, ranks),
+            min_gain=self.request.never_below,
+            earlier_trials=self.log.trials(distance),
+            is_machine_busy=self._mean_other_load() > BUSY_SHARE,
         )
-        start, spent = self._search(benchmark, search, distance, caches, seconds)
-        if not self.only_confirms and search.winner and not self.log.winner(distance):
-            line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.untried)
+        start, spent = self._run_search(benchmark, search, distance, caches, budget_s)
+        if not self.only_confirms and search.winner and not self.log.winner_line(distance):
+            line = WinnerLine(distance=distance, spent_s=spent_s(), settings=search.winner, untried=search.num_untried)
             self.log.add(line)
-        busy = self._enter_phase(benchmark, distance, "confirming", start, (1 - spent) * seconds, (1 - spent) * seconds)
+        busy = self._enter_phase(
+            benchmark, distance, "confirming", start, (1 - spent) * budget_s, (1 - spent) * budget_s
+        )
         limits = [4 << 10, *caches]
         earlier = [pair for _, launch in self.log.launches(distance) for pairs in launch.values() for pair in pairs]
         outcome = Confirmation(
             benchmark,
             search,
-            confirmation_cases(self.request.sizes or all_message_sizes(caches[-1])),
+            confirmation_cases(self.request.sizes or message_sizes_to_confirm(caches[-1])),
             limits,
             self._deadline,
             self.request.never_below,
-            known=self.log.launches(distance),
-            on_launch=lambda settings, launch: self._add_launch(LaunchLine.of(distance, spent_s(), settings, launch)),
-            busy=busy,
+            earlier_launches=self.log.launches(distance),
+            on_launch=lambda settings, launch: self._add_launch(
+                LaunchLine.from_launch(distance, spent_s(), settings, launch)
+            ),
+            is_machine_busy=busy,
         ).run()
-        if outcome.goes_on:
-            return self._undecided_table(distance, outcome, spent_s()), search.trials
-        chosen = outcome.chosen.settings if outcome.chosen else {}
+        if outcome.next_step:
+            return self._make_undecided_table(distance, outcome, spent_s()), search.trials
+        chosen = outcome.confirmed_gains.settings if outcome.confirmed_gains else {}
         if benchmark.needed and not benchmark.knobs.uses_heap(chosen):
             reason = "the MPI's defaults fail here, and no setting with the shared heap gained over what replaces them"
-            return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen), search.trials
+            return UndecidedTable(distance=distance, reason=reason, seen=outcome.best_trial_summary), search.trials
         all_pairs = [*earlier, *benchmark.all_pairs]
-        rule = rule_table(benchmark.knobs, distance, pair, ranks, outcome.chosen, outcome.reason, limits, all_pairs)
+        rule = make_rule_table(
+            benchmark.knobs, distance, core_pair, ranks, outcome.confirmed_gains, outcome.reason, limits, all_pairs
+        )
         rule.baseline = benchmark.needed
-        rule.beyond = describe_rejected(search.trials_best_first(), self.request.never_below)
+        rule.beyond = describe_rejected_setting(search.trials_best_first(), self.request.never_below)
         if not self.only_confirms:  # a brief confirmation is not stored, so that a later session repeats it
             self.log.add(RuleLine(distance=distance, spent_s=spent_s(), rule=rule))
         return rule, search.trials
@@ -282,27 +294,27 @@ class Tuning:
         """Checks that messages arrive under the MPI's defaults. If the defaults fail, reports the variables that make
         the baseline run. Raises MeasurementError if nothing makes it run."""
         with suppress(JobStarved):
-            benchmark.check_baseline(search_cases(self.request.sizes or SIZES))
+            benchmark.check_baseline(search_cases(self.request.sizes or SEARCH_SIZES))
         if benchmark.needed:
             added = " ".join(f"{name}={value}" for name, value in benchmark.needed.items())
             self.report(f"{distance}: the MPI's defaults fail here; the baseline runs with {added}")
 
-    def _search(
-        self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], seconds: float
+    def _run_search(
+        self, benchmark: PairedBenchmark, search: Search, distance: str, caches: list[int], budget_s: float
     ) -> tuple[float, float]:
         """Runs the search and the play-off for a distance, unless an earlier session completed them. Returns the start
         of the distance's time on the monotonic clock, and the fraction of its time budget that was used before this
         start."""
-        used_s = self.log.used_s(distance)
-        if won := self.log.winner(distance):
-            search.winner, search.untried = won.settings, won.untried
-            return time.monotonic() - min(used_s, PLAY_OFF_END_SHARE * seconds), 0.0
+        used_s = self.log.used_budget_s(distance)
+        if won := self.log.winner_line(distance):
+            search.winner, search.num_untried = won.settings, won.untried
+            return time.monotonic() - min(used_s, PLAY_OFF_END_SHARE * budget_s), 0.0
         # A play-off that an earlier session did not complete is repeated.
-        start, spent = time.monotonic() - min(used_s, SEARCH_END_SHARE * seconds), 0.0
+        start, spent = time.monotonic() - min(used_s, SEARCH_END_SHARE * budget_s), 0.0
         if self.request.exhaustive:
-            whole_s = self._search_time_s(benchmark.knobs, distance, seconds)
+            whole_s = self._planned_search_s(benchmark.knobs, distance, budget_s)
             self._enter_phase(benchmark, distance, "searching", time.monotonic() - used_s, whole_s, whole_s)
-            self._deadline.seconds = benchmark.until = float("inf")
+            self._deadline.soft_limit_s = benchmark.deadline_s = float("inf")
             search.run_grid(self._deadline)
             start, spent = time.monotonic(), SEARCH_END_SHARE
         else:
@@ -310,36 +322,36 @@ class Tuning:
             # time to complete its first trial.
             ends = SEARCH_END_SHARE if search.gaining_trials() else 1.0
             self._enter_phase(
-                benchmark, distance, "searching", start, SEARCH_END_SHARE * seconds, seconds, ends * seconds
+                benchmark, distance, "searching", start, SEARCH_END_SHARE * budget_s, budget_s, ends * budget_s
             )
-            heap = search.select_heap_settings(self._deadline)
+            heap = search.find_best_heap_settings(self._deadline)
             search.run(candidate_settings(benchmark.knobs, caches, distance, heap), self._deadline)
         self._enter_phase(
-            benchmark, distance, "playing off", start, (PLAY_OFF_END_SHARE - spent) * seconds, (1 - spent) * seconds
+            benchmark, distance, "playing off", start, (PLAY_OFF_END_SHARE - spent) * budget_s, (1 - spent) * budget_s
         )
         search.rank_finalists(self._deadline)
         return start, spent
 
-    def _undecided_table(self, distance: str, outcome: Outcome, spent_s: float) -> UndecidedTable:
+    def _make_undecided_table(self, distance: str, outcome: ConfirmationOutcome, spent_s: float) -> UndecidedTable:
         """Returns the table for a distance without a verdict: the reason, and its cause as far as it is known. Appends
         the reason to the log."""
         causes = [outcome.reason]
-        if (busy := self._measure_other_load()) > BUSY_SHARE:
+        if (busy := self._mean_other_load()) > BUSY_SHARE:
             causes.append(f"other programs took {busy:.0%} of the cores' time")
         elif not self.only_confirms:
             causes.append("the machine was quiet, so more time decides")
         reason = "; ".join(causes)
-        if outcome.goes_on and not self.only_confirms:
-            self.log.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.goes_on))
-        return UndecidedTable(distance=distance, reason=reason, seen=outcome.seen)
+        if outcome.next_step and not self.only_confirms:
+            self.log.add(UndecidedLine(distance=distance, spent_s=spent_s, reason=reason, goes_on=outcome.next_step))
+        return UndecidedTable(distance=distance, reason=reason, seen=outcome.best_trial_summary)
 
-    def _memory_limit_check(self, knobs: KnobFile, ranks: int) -> Callable[[Settings], str | None]:
+    def _make_memory_limit_check(self, knobs: KnobFile, ranks_per_node: int) -> Callable[[Settings], str | None]:
         # the memory of the MPI's defaults is always allowed
-        limit = max(self.request.memory_limit_bytes, knobs.memory({}, ranks))
+        limit = max(self.request.memory_limit_bytes, knobs.shared_memory_bytes({}, ranks_per_node))
 
         def problem(settings: Settings) -> str | None:
-            needed = knobs.memory(settings, ranks)
-            return f"needs {needed >> 20} MiB per rank at {ranks} ranks per node" if needed > limit else None
+            needed = knobs.shared_memory_bytes(settings, ranks_per_node)
+            return f"needs {needed >> 20} MiB per rank at {ranks_per_node} ranks per node" if needed > limit else None
 
         return problem
 
@@ -347,40 +359,42 @@ class Tuning:
         self,
         benchmark: PairedBenchmark,
         distance: str,
-        name: str,
-        start: float,
-        until: float,
-        whole: float,
+        phase: str,
+        start_time_s: float,
+        planned_end_s: float,
+        planned_total_s: float,
         ends: float = 0.0,
     ) -> bool:
-        """Begins a phase that is planned to end `until` seconds after `start` (on the monotonic clock). `whole` is the
-        planned time of all phases in seconds. On a quiet machine, no new work begins later than LATEST_START_FACTOR
-        times `whole`, and all work is cut off at a multiple of `ends` (default: `whole`). On a busy machine, where
-        everything takes longer, new work may begin until the cut-off. Returns whether the machine is busy with other
-        programs."""
-        self._busy.append(measure_other_load())
-        busy = self._measure_other_load() > BUSY_SHARE
-        benchmark.until = start + self._max_factor * (ends or whole)
-        left = max(0.0, start + until - time.monotonic())
-        self._deadline = Deadline(left, start + (self._max_factor if busy else LATEST_START_FACTOR) * whole)
-        self._deadline.stopped = self.only_confirms
-        self._report_phase(distance, name, left)
+        """Begins a phase that is planned to end `planned_end_s` seconds after `start_time_s` (on the monotonic clock).
+        `planned_total_s` is the planned time of all phases in seconds. On a quiet machine, no new work begins later
+        than LATEST_START_FACTOR times `planned_total_s`, and all work is cut off at a multiple of `ends` (default:
+        `planned_total_s`). On a busy machine, where everything takes longer, new work may begin until the cut-off.
+        Returns whether the machine is busy with other programs."""
+        self._other_load_samples.append(measure_other_load())
+        busy = self._mean_other_load() > BUSY_SHARE
+        benchmark.deadline_s = start_time_s + self._max_factor * (ends or planned_total_s)
+        left = max(0.0, start_time_s + planned_end_s - time.monotonic())
+        self._deadline = Deadline(
+            left, start_time_s + (self._max_factor if busy else LATEST_START_FACTOR) * planned_total_s
+        )
+        self._deadline.is_interrupted = self.only_confirms
+        self._report_phase(distance, phase, left)
         return busy
 
-    def _report_phase(self, distance: str, name: str, seconds: float) -> None:
-        """Reports the beginning of a phase that is expected to take `seconds`."""
-        self._label = f"{distance}: {name}"
-        self._ends = max(self._ends, time.monotonic() + seconds)
-        self._report_progress(f"{seconds:.0f} s are planned")
+    def _report_phase(self, distance: str, phase: str, expected_s: float) -> None:
+        """Reports the beginning of a phase that is expected to take `expected_s`."""
+        self._progress_label = f"{distance}: {phase}"
+        self._expected_end_s = max(self._expected_end_s, time.monotonic() + expected_s)
+        self._report_progress(f"{expected_s:.0f} s are planned")
 
     def _report_progress(self, text: str) -> None:
         now = time.monotonic()
-        share = min(0.99, (now - self._begun) / max(self._ends - self._begun, 1e-9))
-        self.report(Progress(text, share, self._ends - now, self._ends_by - now, self._label))
+        share = min(0.99, (now - self._start_time_s) / max(self._expected_end_s - self._start_time_s, 1e-9))
+        self.report(Progress(text, share, self._expected_end_s - now, self._latest_end_s - now, self._progress_label))
 
     def _add_trial(self, search: Search, trial: Trial, distance: str, spent_s: float) -> None:
         """Appends a finished trial to the log and reports it as progress."""
-        self.log.add(TrialLine.of(distance, spent_s, trial))
+        self.log.add(TrialLine.from_trial(distance, spent_s, trial))
         if trial.reason:
             self.report(f"{trial.state}: {trial.reason}")
         best = search.trials_best_first()
@@ -393,29 +407,29 @@ class Tuning:
         self._report_progress(counted(len(self.log.launches(line.distance)), "launch", "launches"))
 
 
-def max_duration_factor(others: float) -> float:
-    """Returns the factor of the planned time after which a tune is cut off. `others` is the fraction of CPU time that
-    other programs use."""
-    return BUSY_MAX_DURATION_FACTOR if others > BUSY_SHARE else MAX_DURATION_FACTOR
+def max_duration_factor(other_load: float) -> float:
+    """Returns the factor of the planned time after which a tune is cut off. `other_load` is the fraction of CPU time
+    that other programs use."""
+    return BUSY_MAX_DURATION_FACTOR if other_load > BUSY_SHARE else MAX_DURATION_FACTOR
 
 
 def measure_other_load() -> float:
     """Returns the fraction of CPU time, on the CPUs of this process, that other programs and the hypervisor use now.
     The caller's own jobs must sleep during the measurement."""
-    busy = cpu_utilization()
+    busy = measure_cpu_utilization()
     return round(min(1.0, mean(sum(busy[pu]) for pu in os.sched_getaffinity(0) if pu in busy)), 3)
 
 
-def _transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
+def _find_transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     transport, reason = mpi.transport_or_reason(inst)
     if not transport:
         raise MeasurementError(
-            f"what carries messages under {inst.name} is not known: {reason}", f"see {own_command.line('mpi')}"
+            f"what carries messages under {inst.name} is not known: {reason}", f"see {own_command.command_line('mpi')}"
         )
     return transport, find_knobs(inst.family, inst.version, transport)
 
 
-def all_message_sizes(last_level_bytes: int) -> list[int]:
+def message_sizes_to_confirm(last_level_bytes: int) -> list[int]:
     """Returns message sizes in bytes: the powers of two up to 16 MiB and, if the last-level cache is larger, its size
     and four times its size."""
     sizes = [1 << power for power in range(25)]

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
-from nearfield.base.progress import EVERY_S, LogLines, Progress
+from nearfield.base.progress import LOG_INTERVAL_S, LogLines, Progress
 from nearfield.base.units import format_seconds
 from nearfield.ui.terminal import err
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MIN_SHARE_TO_ESTIMATE = 0.05  # min fraction of the work that must be done before the remaining time is shown
-SHORT_S = 10.0  # estimates below this may double without being distrusted
-OVER_ESTIMATE = "taking longer than estimated"
-ENDING = "ending"
+SHORT_ESTIMATE_S = 10.0  # estimates below this may double without being distrusted
+OVER_ESTIMATE_TEXT = "taking longer than estimated"
+ENDING_TEXT = "ending"
 
 
-class TimeLeft:
+class RemainingTimeEstimate:
     """Estimates the remaining time from the progress so far. Gives no estimate at the beginning, or if the estimated
     end recedes repeatedly."""
 
@@ -39,34 +39,38 @@ class TimeLeft:
         self._left_s: float | None = None  # estimate at the time of the latest progress event
         self._min_left_s = math.inf
 
-    def update(self, event: Progress) -> None:
+    def add_event(self, event: Progress) -> None:
         """Records a progress event. If its share is smaller than before, another piece of work has begun."""
         now, share = self._clock(), event.share or 0.0
         if self.latest is None or self.latest.share is None or share < self.latest.share:
             self._begun_at, self._begun_share, self._min_left_s = now, share, math.inf
-        self._left_s = event.left_s
+        self._left_s = event.remaining_s
         if self._left_s is None and share > self._begun_share:
             self._left_s = (now - self._begun_at) * (1 - share) / (share - self._begun_share)
-        if self._left_s is not None and event.max_left_s is not None:
-            self._left_s = min(self._left_s, event.max_left_s)
+        if self._left_s is not None and event.max_remaining_s is not None:
+            self._left_s = min(self._left_s, event.max_remaining_s)
         self.latest, self._latest_at = event, now
 
     def __str__(self) -> str:
         """Returns the remaining time as text, or why there is no estimate. The time decreases between progress
         events."""
         if self.latest is None or self._left_s is None or (self.latest.share or 0.0) < MIN_SHARE_TO_ESTIMATE:
-            return time_left_text(None)
+            return format_remaining_time(None)
         silent_s = self._clock() - self._latest_at
         left_s = self._left_s - silent_s
-        self._min_left_s = min(self._min_left_s, max(left_s, SHORT_S))
+        self._min_left_s = min(self._min_left_s, max(left_s, SHORT_ESTIMATE_S))
         if 0 <= left_s <= 2 * self._min_left_s:
-            return time_left_text(left_s)
+            return format_remaining_time(left_s)
         if self.latest.share == 1.0:
-            return ENDING
-        max_left_s = (self.latest.max_left_s or 0.0) - silent_s
-        return OVER_ESTIMATE if max_left_s <= 0 else f"{OVER_ESTIMATE}, at most {format_seconds(max_left_s)} more"
+            return ENDING_TEXT
+        max_left_s = (self.latest.max_remaining_s or 0.0) - silent_s
+        return (
+            OVER_ESTIMATE_TEXT
+            if max_left_s <= 0
+            else f"{OVER_ESTIMATE_TEXT}, at most {format_seconds(max_left_s)} more"
+        )
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Returns the current work, the fraction that is done, and the remaining time, as text."""
         if self.latest is None or self.latest.share is None:
             return str(self.latest or "")
@@ -78,12 +82,12 @@ class ProgressDisplay:
     bar appears with the first event and disappears at the end of the context."""
 
     def __init__(
-        self, console: Console = err, every_s: float = EVERY_S, clock: Callable[[], float] = time.monotonic
+        self, console: Console = err, every_s: float = LOG_INTERVAL_S, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._console, self._every_s = console, every_s
-        self._left = TimeLeft(clock)
+        self._left = RemainingTimeEstimate(clock)
         self._ended = Event()
-        self._bar = _Bar(console, self._left) if console.is_terminal else None
+        self._bar = _ProgressBar(console, self._left) if console.is_terminal else None
         self._log = LogLines(lambda text: console.print(escape(text), soft_wrap=True), every_s)
         self._thread = Thread(target=self._print_lines, daemon=True)
 
@@ -103,18 +107,18 @@ class ProgressDisplay:
             self._console.print(escape(event))
             return
         before = self._left.latest
-        self._left.update(event)
+        self._left.add_event(event)
         if not self._bar and event.phase and (before is None or before.phase != event.phase):
-            self._log.print(self._left.line())
+            self._log.print_line(self._left.format_line())
         if before is None:
             (self._bar or self._thread).start()
 
     def _print_lines(self) -> None:
         while not self._ended.wait(self._every_s):
-            self._log.add(self._left.line())
+            self._log.add_line(self._left.format_line())
 
 
-def time_left_text(seconds: float | None) -> str:
+def format_remaining_time(seconds: float | None) -> str:
     """Returns text such as 'about 40 s left'. It is rounded coarsely because the time is an estimate."""
     if seconds is None:
         return "time left not known yet"
@@ -124,11 +128,11 @@ def time_left_text(seconds: float | None) -> str:
     return f"about {minutes} min left" if minutes < 100 else f"about {minutes // 60} h {minutes % 60} min left"
 
 
-class _Bar(Bar):
+class _ProgressBar(Bar):
     """A progress bar of one line, which fetches the latest progress event whenever it is drawn."""
 
-    def __init__(self, console: Console, left: TimeLeft) -> None:
-        self._left = left
+    def __init__(self, console: Console, remaining_time: RemainingTimeEstimate) -> None:
+        self._left = remaining_time
         what = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis"))
         right = TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True))
         columns: list[Any] = [what, BarColumn(bar_width=16), TextColumn("{task.fields[percent]}")]

@@ -1,4 +1,4 @@
-"""Output for people on a terminal or in a pipe: the console, and the kind of table that all verbs print.
+"""Human-readable output on a terminal or in a pipe: the console, and the kind of table that all verbs print.
 
 Row keys, and words that a user may have to type, are never truncated or broken across lines. A pipe has no line
 width."""
@@ -19,9 +19,9 @@ from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
 
-NO_WIDTH = 1_000_000  # line width for pipes and files, so that lines are never broken
-GAP = 2  # spaces between columns, and indent of a block below its row's key
-NARROWEST_PROSE = 24
+UNLIMITED_LINE_WIDTH = 1_000_000  # line width for pipes and files, so that lines are never broken
+COLUMN_GAP = 2  # spaces between columns, and indent of a block below its row's key
+MIN_PROSE_WIDTH = 24
 
 
 class Terminal(Console):
@@ -32,19 +32,19 @@ class Terminal(Console):
     def __init__(self, **more: Any) -> None:
         super().__init__(highlight=False, emoji=False, **more)
         if not self.is_terminal:
-            self.width = NO_WIDTH
+            self.width = UNLIMITED_LINE_WIDTH
 
     def print(self, *objects: Any, **more: Any) -> None:
         texts = (item for item in objects if isinstance(item, str | Text))
-        too_long = any(_longest_word(str(text)) > self.width for text in texts)
+        too_long = any(_longest_word_length(str(text)) > self.width for text in texts)
         super().print(*objects, **{"soft_wrap": too_long or None, "crop": False, **more})
 
 
 @contextmanager
-def program_output_to_stderr(when: bool) -> Iterator[None]:
-    """If `when` is set, what this process and its children write to standard output goes to standard error during a
-    `with` block, so that the output of a user's program does not mix with data that is printed behind the block."""
-    if not when:
+def program_output_to_stderr(is_active: bool) -> Iterator[None]:
+    """If `is_active` is set, what this process and its children write to standard output goes to standard error during
+    a `with` block, so that the output of a user's program does not mix with data that is printed behind the block."""
+    if not is_active:
         yield
         return
     sys.stdout.flush()
@@ -98,42 +98,42 @@ class Table:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         everything = range(len(self.columns))
-        if self.text and options.max_width >= NO_WIDTH:
-            yield from self._blocks(console, options.max_width)
+        if self.text and options.max_width >= UNLIMITED_LINE_WIDTH:
+            yield from self._draw_blocks(console, options.max_width)
         elif self._min_total_width(everything) <= options.max_width:
-            yield from self._draw(everything, console, options)
+            yield from self._draw_table(everything, console, options)
         elif parts := self._split_columns(options.max_width):
             for number, part in enumerate(parts):
                 yield from [Text()] if number else []
-                yield from self._draw(part, console, options)
+                yield from self._draw_table(part, console, options)
         else:
-            yield from self._blocks(console, options.max_width)
+            yield from self._draw_blocks(console, options.max_width)
 
     # ---- widths of columns
 
-    def _texts(self, column: int) -> list[str]:
+    def _column_texts(self, column: int) -> list[str]:
         return [self.columns[column].heading, *(cells[column].plain for cells, _ in self.rows)]
 
     def _unbroken_width(self, column: int) -> int:
         """Returns the column width at which no cell is broken."""
-        return max(map(cell_len, self._texts(column)))
+        return max(map(cell_len, self._column_texts(column)))
 
     def _min_width(self, column: int) -> int:
         """Returns the smallest column width, at which only prose and headings are broken, between words."""
-        heading, *cells = self._texts(column)
+        heading, *cells = self._column_texts(column)
         if self.columns[column].prose:
-            longest = max(map(_longest_word, [heading, *cells]))
-            return max(longest, min(self._unbroken_width(column), NARROWEST_PROSE))
-        return max([_longest_word(heading), *map(cell_len, cells)])
+            longest = max(map(_longest_word_length, [heading, *cells]))
+            return max(longest, min(self._unbroken_width(column), MIN_PROSE_WIDTH))
+        return max([_longest_word_length(heading), *map(cell_len, cells)])
 
     def _preferred_width(self, column: int) -> int:
         """Returns the preferred width of a column that is the only one beside the keys."""
         return self._unbroken_width(column) if self.columns[column].prose else self._min_width(column)
 
     def _min_total_width(self, columns: Sequence[int]) -> int:
-        return sum(map(self._min_width, columns)) + GAP * (len(columns) - 1)
+        return sum(map(self._min_width, columns)) + COLUMN_GAP * (len(columns) - 1)
 
-    def _widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
+    def _choose_widths(self, columns: Sequence[int], width: int) -> dict[int, int]:
         """Returns the width of each column: the smallest width plus a share of the remaining space. Columns that need
         little more space are served first."""
         widths = {column: self._min_width(column) for column in columns}
@@ -147,10 +147,12 @@ class Table:
 
     # ---- drawing: a table, a split table, or blocks
 
-    def _draw(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+    def _draw_table(self, columns: Sequence[int], console: Console, options: ConsoleOptions) -> Iterator[Segment]:
         headings = any(self.columns[column].heading for column in columns)
-        table = RichTable(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold", show_header=headings)
-        for column, width_of_column in self._widths(columns, options.max_width).items():
+        table = RichTable(
+            box=None, padding=(0, COLUMN_GAP, 0, 0), pad_edge=False, header_style="bold", show_header=headings
+        )
+        for column, width_of_column in self._choose_widths(columns, options.max_width).items():
             one = self.columns[column]
             table.add_column(Text(one.heading), justify="right" if one.right else "left", width=width_of_column)
         for cells, style in self.rows:
@@ -164,7 +166,7 @@ class Table:
         not fit beside the keys."""
         keys = [column for column, one in enumerate(self.columns) if one.key]
         rest = [column for column, one in enumerate(self.columns) if not one.key]
-        room = width - self._min_total_width(keys) - GAP
+        room = width - self._min_total_width(keys) - COLUMN_GAP
         if room < width / 2 or any(self._preferred_width(column) > room for column in rest):
             return []
         parts: list[list[int]] = []
@@ -175,32 +177,32 @@ class Table:
                 parts.append([*keys, column])
         return parts
 
-    def _blocks(self, console: Console, width: int) -> Iterator[Text]:
+    def _draw_blocks(self, console: Console, width: int) -> Iterator[Text]:
         for cells, style in self.rows:
             named = [(column, cell) for column, cell in zip(self.columns, cells, strict=True) if cell]
             keys = Text("  ").join(cell for column, cell in named if column.key)
             keys.stylize("bold")
             yield from [_prevent_breaks(keys)] if keys else []
-            said = [(column, _labelled_cell(column, cell, style)) for column, cell in named if not column.key]
-            for line in _pack_cells(said, console, width - GAP):
-                yield _prevent_breaks(Text(" " * GAP).append_text(line))
+            said = [(column, _label_cell(column, cell, style)) for column, cell in named if not column.key]
+            for line in _pack_cells_into_lines(said, console, width - COLUMN_GAP):
+                yield _prevent_breaks(Text(" " * COLUMN_GAP).append_text(line))
 
 
-def _labelled_cell(column: Column, cell: Text, style: str) -> Text:
+def _label_cell(column: Column, cell: Text, style: str) -> Text:
     heading = f"{column.heading}: " if column.heading else ""
     return Text.assemble((heading, "dim"), cell, style=style)
 
 
-def _pack_cells(said: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
+def _pack_cells_into_lines(labeled_cells: list[tuple[Column, Text]], console: Console, width: int) -> list[Text]:
     """Packs the cells of a row into lines: prose gets lines of its own, and other cells share a line as long as they
     fit."""
     lines: list[Text] = []
     open_line = False
-    for column, text in said:
+    for column, text in labeled_cells:
         if column.prose:
             lines += _break_text(text, console, width)
-        elif open_line and lines[-1].cell_len + GAP + text.cell_len <= width:
-            lines[-1].append(" " * GAP).append_text(text)
+        elif open_line and lines[-1].cell_len + COLUMN_GAP + text.cell_len <= width:
+            lines[-1].append(" " * COLUMN_GAP).append_text(text)
         else:
             lines.append(text)
         open_line = not column.prose
@@ -209,7 +211,7 @@ def _pack_cells(said: list[tuple[Column, Text]], console: Console, width: int) -
 
 def _break_text(text: Text, console: Console, width: int) -> list[Text]:
     """Breaks the text between words into lines. If a word is longer than a line, returns the text as one line."""
-    if _longest_word(text.plain) > width:
+    if _longest_word_length(text.plain) > width:
         return [text]
     lines = list(text.wrap(console, width))
     for line in lines:
@@ -228,5 +230,5 @@ def _prevent_breaks(line: Text) -> Text:
     return line
 
 
-def _longest_word(text: str) -> int:
+def _longest_word_length(text: str) -> int:
     return max(map(cell_len, text.split()), default=0)

@@ -9,20 +9,22 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from rich.tree import Tree
 
-from nearfield.base.topology import DISTANCES, Topology, format_pu_ranges
+from nearfield.base.topology import CORE_DISTANCES, Topology, format_pu_ranges
 from nearfield.base.units import format_bytes
 from nearfield.ui.terminal import Column, Table
 
 # One character and one colour for each core distance, nearest first. The characters are unambiguous without colour.
-SYMBOLS = dict(zip(DISTANCES, "C23NP.", strict=True))
-STYLES = dict(zip(DISTANCES, ("bold cyan", "bold green", "green", "yellow", "magenta", "dim"), strict=True))
+SYMBOL_BY_DISTANCE = dict(zip(CORE_DISTANCES, "C23NP.", strict=True))
+STYLE_BY_DISTANCE = dict(
+    zip(CORE_DISTANCES, ("bold cyan", "bold green", "green", "yellow", "magenta", "dim"), strict=True)
+)
 FOLD_ABOVE_CORES = 32
-FOLD_RUNS_OF = 3
+MIN_FOLDED_RUN = 3
 MATRIX_WIDTH = 72
-Row = tuple[int, ...]
+PuRow = tuple[int, ...]
 
 
-def render(topology: Topology) -> RenderableType:
+def render_topology(topology: Topology) -> RenderableType:
     """Returns the tree, the matrix of core distances, and a legend with the pair that represents each distance."""
     if len(topology.pus) < 2:
         return Group(draw_tree(topology), "", "One PU may be used here: there is no pair, hence no distance.")
@@ -33,34 +35,34 @@ def draw_tree(topology: Topology) -> Tree:
     """Returns the tree of topology objects. An only child shares its parent's line. On machines with more than 32
     cores, runs of more than 3 identical siblings are folded into one."""
     root = topology.tree()
-    tree = Tree(Text(f"{topology.source}: {_count_text(topology)}", style="bold"), guide_style="dim")
+    tree = Tree(Text(f"{topology.source}: {_format_counts(topology)}", style="bold"), guide_style="dim")
     _add_nodes(tree, root["children"], fold=len(topology.cores) > FOLD_ABOVE_CORES)
     return tree
 
 
-def _count_text(topology: Topology) -> str:
+def _format_counts(topology: Topology) -> str:
     parts = [(len(topology.packages), "package"), (len(topology.numa_nodes), "NUMA node")]
     parts += [(len(topology.cores), "core"), (len(topology.pus), "PU")]
     return ", ".join(f"{n} {word}{'s' if n > 1 else ''}" for n, word in parts if n)
 
 
 def _add_nodes(tree: Tree, siblings: list[dict[str, Any]], *, fold: bool) -> None:
-    for run in (list(alike) for _, alike in groupby(siblings, key=_shape)):
-        alike = len(run) - 1 if fold and len(run) > FOLD_RUNS_OF else 0
+    for run in (list(alike) for _, alike in groupby(siblings, key=_subtree_shape)):
+        alike = len(run) - 1 if fold and len(run) > MIN_FOLDED_RUN else 0
         for node in run[: len(run) - alike]:
-            line, rest = _node_line(node)
+            line, rest = _format_node_line(node)
             _add_nodes(tree.add(line), rest, fold=fold)
         if alike:
-            pus = format_pu_ranges([pu for node in run[1:] for pu in _pus(node)])
+            pus = format_pu_ranges([pu for node in run[1:] for pu in _pus_below(node)])
             tree.add(Text(f"… {alike} more like it: PU {pus}", style="dim"))
 
 
-def _node_line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
+def _format_node_line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
     """Returns the text for a node and the chain of only children below it, and the remaining children to draw."""
-    words = [_label(node)]
+    words = [_format_node_label(node)]
     while len(node["children"]) == 1:
         node = node["children"][0]
-        words.append(_label(node))
+        words.append(_format_node_label(node))
     children = node["children"]
     if children and all(child["type"] == "PU" for child in children):
         words.append("PU " + format_pu_ranges([child["os_index"] for child in children]))
@@ -68,7 +70,7 @@ def _node_line(node: dict[str, Any]) -> tuple[Text, list[dict[str, Any]]]:
     return Text(" · ".join(words)), children
 
 
-def _label(node: dict[str, Any]) -> str:
+def _format_node_label(node: dict[str, Any]) -> str:
     index = "" if node["os_index"] is None else f" {node['os_index']}"
     size = ""
     if "size_bytes" in node["attrs"]:
@@ -79,31 +81,31 @@ def _label(node: dict[str, Any]) -> str:
     return f"{node['type']}{index}{size}{name}"
 
 
-def _shape(node: dict[str, Any]) -> tuple[Any, ...]:
+def _subtree_shape(node: dict[str, Any]) -> tuple[Any, ...]:
     """Returns a key that is equal for two subtrees that differ only in their indices."""
-    return (node["type"], node["name"], *node["attrs"].items(), *map(_shape, node["children"]))
+    return (node["type"], node["name"], *node["attrs"].items(), *map(_subtree_shape, node["children"]))
 
 
-def _pus(node: dict[str, Any]) -> list[int]:
+def _pus_below(node: dict[str, Any]) -> list[int]:
     if node["type"] == "PU":
         return [node["os_index"]]
-    return [pu for child in node["children"] for pu in _pus(child)]
+    return [pu for child in node["children"] for pu in _pus_below(child)]
 
 
-def matrix_rows(topology: Topology) -> list[Row]:
+def matrix_rows(topology: Topology) -> list[PuRow]:
     """Returns the PUs of each row of the distance matrix. A row is a PU; above 32 PUs, a core; above 32 cores, a block
     of cores with the same distances to all others."""
     if len(topology.pus) <= FOLD_ABOVE_CORES:
         return [(pu,) for core in topology.cores for pu in core]
     if len(topology.cores) <= FOLD_ABOVE_CORES:
         return topology.cores
-    return _blocks(topology)
+    return _core_blocks(topology)
 
 
-def _blocks(topology: Topology) -> list[Row]:
+def _core_blocks(topology: Topology) -> list[PuRow]:
     """Returns blocks of cores that are mutually nearest. Because cache sharing nests, cores of a block have the same
     distances to all other cores."""
-    rank = {name: i for i, name in enumerate(DISTANCES)}
+    rank = {name: i for i, name in enumerate(CORE_DISTANCES)}
     cores = {core[0]: core for core in topology.cores}
     rows = {a: {b: rank[topology.distance(a, b)] for b in cores if b != a} for a in cores}
     nearest = {a: min(row.values()) for a, row in rows.items()}
@@ -122,7 +124,7 @@ def draw_matrix(topology: Topology) -> Text:
     row."""
     rows = matrix_rows(topology)
     core_of = {pu: core for core in topology.cores for pu in core}
-    cells = [[_cell(topology, core_of, a, b) for b in rows] for a in rows]
+    cells = [[_format_distance_cell(topology, core_of, a, b) for b in rows] for a in rows]
     labels = [format_pu_ranges(row) for row in rows]
     width = max(map(len, labels))
     column = max(len(str(row[0])) for row in rows) + 1
@@ -134,11 +136,15 @@ def draw_matrix(topology: Topology) -> Text:
     for label, line in zip(labels, cells, strict=True):
         text.append(f"\n{label:>{width}} ")
         for distance in line:
-            text.append(SYMBOLS.get(distance, "\\").rjust(column), style=STYLES.get(distance, "dim"))
+            text.append(
+                SYMBOL_BY_DISTANCE.get(distance, "\\").rjust(column), style=STYLE_BY_DISTANCE.get(distance, "dim")
+            )
     return text
 
 
-def _cell(topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]) -> str:
+def _format_distance_cell(
+    topology: Topology, core_of: dict[int, tuple[int, ...]], a: tuple[int, ...], b: tuple[int, ...]
+) -> str:
     """Returns the core distance between two rows. For the diagonal, returns the distance between the row's first two
     cores, or PUs of one core; "" if the row has only one PU."""
     if a != b:
@@ -151,7 +157,7 @@ def draw_distances(topology: Topology) -> Table:
     """Returns the legend of the matrix, with the pair of PUs that represents each distance in measurements."""
     keys = (Column(key=True), Column("distance", key=True))
     table = Table(*keys, Column("pairs", right=True), Column("represented by"))
-    for distance, (a, b) in topology.representatives().items():
-        symbol = Text(SYMBOLS[distance], style=STYLES[distance])
-        table.add_row(symbol, distance, str(len(topology.pairs(distance))), f"PU {a} and PU {b}")
+    for distance, (a, b) in topology.representative_pairs().items():
+        symbol = Text(SYMBOL_BY_DISTANCE[distance], style=STYLE_BY_DISTANCE[distance])
+        table.add_row(symbol, distance, str(len(topology.pairs_at_distance(distance))), f"PU {a} and PU {b}")
     return table

@@ -1,5 +1,5 @@
-"""Scores pairs of measured and simulated times: the deviation by scenario and metric, the order of buffer states, and
-the steps at protocol switches."""
+"""Scores pairs of measured and simulated times by three criteria: the deviation by scenario and metric, whether buffer
+states have the same order of times, and the steps of the time at protocol switches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from nearfield.base.estimates import Estimate
 from nearfield.profile.schema import Switch
 from nearfield.validate.cases import RecordKey, TimePair, iterate_curves
 
-MIN_DIFFERENT_RATIO = 1.10  # ratio of two measured times from which they count as different
+MIN_DIFFERENT_RATIO = 1.10  # measured times count as different from this ratio on
 STEP_KINDS = ("single-copy", "eager-limit")
-MAX_STEP_SIZE_RATIO = 1.25  # maximum ratio of the sizes just after and before a step
+MAX_STEP_SIZE_RATIO = 1.25  # maximum ratio of the sizes just after and just before a step
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,17 @@ class StateOrder:
     """The number of pairs of buffer states with different measured times, and how many of them have the same order in
     the simulation."""
 
-    right_count: int
-    all: int
+    num_right: int
+    num_pairs: int
 
 
 @dataclass(frozen=True)
 class StepScore:
-    """The step of one curve at a protocol switch, as the ratio of the time after it to the time before it."""
+    """The step of one curve at a protocol switch: the ratio of the time just after the switch to the time just before
+    it, measured and simulated."""
 
-    kind: str
-    bytes: int
+    switch_kind: str
+    switch_bytes: int
     curve: str
     measured: float
     simulated: float
@@ -60,12 +61,12 @@ class StepScore:
 
     @property
     def is_in_place(self) -> bool:
-        return self.described_bytes == self.bytes
+        return self.described_bytes == self.switch_bytes
 
     @property
     def has_right_sign(self) -> bool:
         """Returns whether measured and simulated times both rise, both fall, or both stay within 10 %."""
-        return _direction(self.measured) == _direction(self.simulated)
+        return _sign_of_change(self.measured) == _sign_of_change(self.simulated)
 
     @property
     def error(self) -> float:
@@ -73,10 +74,10 @@ class StepScore:
 
 
 def scores_by_metric(pairs: Iterable[TimePair], repeats: Mapping[RecordKey, float] | None = None) -> list[Score]:
-    """Returns a score for each scenario and metric. `repeats` has the times of a second measurement."""
+    """Returns a score for each scenario and metric. `repeats` are times in ns of a second measurement, by record."""
     groups: dict[tuple[str, str], list[TimePair]] = {}
     for pair in pairs:
-        groups.setdefault((pair.row["scenario"], pair.row["metric"]), []).append(pair)
+        groups.setdefault((pair.measured_row["scenario"], pair.measured_row["metric"]), []).append(pair)
     return [score_pairs(*names, group, repeats) for names, group in groups.items()]
 
 
@@ -85,28 +86,33 @@ def score_pairs(
 ) -> Score:
     """Returns the score of a nonempty list of pairs."""
     logs = [math.log(pair.ratio) for pair in group]
-    stable = [math.log(pair.ratio) for pair in group if pair.stable]
-    again = [math.log(repeats[pair.key] / pair.measured.value) for pair in group if repeats and pair.key in repeats]
+    stable_logs = [math.log(pair.ratio) for pair in group if pair.is_stable]
+    repeat_logs = [
+        math.log(repeats[pair.record_key] / pair.measured.value)
+        for pair in group
+        if repeats and pair.record_key in repeats
+    ]
     return Score(
         scenario,
         metric,
         len(group),
         math.exp(fmean(logs)),
         math.exp(pstdev(logs)),
-        mean_factor(logs),
-        mean_factor(again) if again else None,
-        len(stable),
-        mean_factor(stable) if stable else None,
+        mean_error_factor(logs),
+        mean_error_factor(repeat_logs) if repeat_logs else None,
+        len(stable_logs),
+        mean_error_factor(stable_logs) if stable_logs else None,
     )
 
 
-def mean_factor(logs: Iterable[float]) -> float:
+def mean_error_factor(logarithms: Iterable[float]) -> float:
     """Returns the mean absolute value of the logarithms as a factor."""
-    return math.exp(fmean(abs(one) for one in logs))
+    return math.exp(fmean(abs(one) for one in logarithms))
 
 
-def interval_factor(group: Iterable[TimePair]) -> float:
-    """Returns the mean half width of the measured intervals as a factor. The intervals cover several launches."""
+def mean_interval_factor(group: Iterable[TimePair]) -> float:
+    """Returns the mean half width of the measured confidence intervals, as a factor. The intervals cover several
+    launches."""
     return math.exp(fmean(math.log(_half_width_factor(pair.measured)) for pair in group))
 
 
@@ -114,27 +120,30 @@ def _half_width_factor(one: Estimate) -> float:
     return math.sqrt(one.high / one.low) if one.low > 0 else one.high / one.value
 
 
-def order_of_states(pairs: list[TimePair]) -> StateOrder:
-    """Returns in how many pairs of buffer states the simulation has the measured order, among pairs of one message size
-    whose measured half round trips differ by MIN_DIFFERENT_RATIO."""
+def score_state_order(pairs: list[TimePair]) -> StateOrder:
+    """Compares the half round trips of each two buffer states at the same message size. Returns the number of pairs
+    whose measured times differ by at least MIN_DIFFERENT_RATIO, and how many of these have the same order in the
+    simulation."""
     by_size: dict[int, list[TimePair]] = {}
     for pair in pairs:
-        if pair.row["scenario"] == "pingpong" and pair.row["metric"] == "half_round_trip":
-            by_size.setdefault(pair.row["size_bytes"], []).append(pair)
-    right = decided = 0
+        if pair.measured_row["scenario"] == "pingpong" and pair.measured_row["metric"] == "half_round_trip":
+            by_size.setdefault(pair.measured_row["size_bytes"], []).append(pair)
+    num_right = num_decided = 0
     for group in by_size.values():
         for a, b in combinations(group, 2):
             slow, fast = (a, b) if a.measured.value > b.measured.value else (b, a)
             if slow.measured.value >= MIN_DIFFERENT_RATIO * fast.measured.value:
-                decided += 1
-                right += slow.simulated > fast.simulated
-    return StateOrder(right, decided)
+                num_decided += 1
+                num_right += slow.simulated_ns > fast.simulated_ns
+    return StateOrder(num_right, num_decided)
 
 
-def score_steps(pairs: list[TimePair], switches: Iterable[Switch], described_bytes: int | None) -> list[StepScore]:
-    """Returns the steps of the half round trips at the protocol switches that the profile found. `described_bytes` is
-    the switch size of the machine's description."""
-    found = {}
+def score_steps(
+    pairs: list[TimePair], switches: Iterable[Switch], described_switch_bytes: int | None
+) -> list[StepScore]:
+    """Returns the steps of the half round trips at the protocol switches found in the profile. `described_switch_bytes`
+    is the message size of the switch according to the machine's description; None if it states none."""
+    scores = {}
     for switch in switches:
         if switch.kind not in STEP_KINDS:
             continue
@@ -145,11 +154,11 @@ def score_steps(pairs: list[TimePair], switches: Iterable[Switch], described_byt
                 continue
             name = ", ".join(str(value) for _, value in key[1])
             measured = curve[after].measured.value / curve[before].measured.value
-            simulated = curve[after].simulated / curve[before].simulated
-            step = StepScore(switch.kind, switch.bytes, name, measured, simulated, described_bytes)
-            found[switch.bytes, name] = step
-    return list(found.values())
+            simulated = curve[after].simulated_ns / curve[before].simulated_ns
+            step = StepScore(switch.kind, switch.bytes, name, measured, simulated, described_switch_bytes)
+            scores[switch.bytes, name] = step
+    return list(scores.values())
 
 
-def _direction(factor: float) -> int:
+def _sign_of_change(factor: float) -> int:
     return 0 if 1 / MIN_DIFFERENT_RATIO < factor < MIN_DIFFERENT_RATIO else 1 if factor > 1 else -1

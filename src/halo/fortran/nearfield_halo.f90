@@ -1,7 +1,7 @@
 ! nearfield's halo library for Fortran 2008: grids that are decomposed into one part per rank, and fields that
-! neighbours on a node read in place. nearfield/halo.h explains phases and their rule; docs/tutorials/halo.md teaches
-! them. The module is one file, so that users can copy it into their program and compile it with their own compiler: a
-! compiler cannot read module files of another compiler.
+! neighbours on a node read in place. nearfield/halo.h defines phases and their rule; docs/tutorials/halo.md is a
+! tutorial. The module is one file, so that users can copy it into their program and compile it with their own compiler,
+! since compilers cannot read each other's module files.
 !
 !   type(grid) :: g
 !   type(field) :: u
@@ -14,7 +14,7 @@
 ! Dimensions are in Fortran order everywhere, the fastest-varying first. Procedures take `stat` and `errmsg`; without
 ! `stat`, an error stops the program with its text. Loops are fastest in procedures whose arguments are assumed-shape
 ! arrays with the halo in their lower bound, as in `real(real64), intent(in) :: p(0:, 0:)`: such arguments do not alias.
-! They must not be `contiguous` or of explicit shape: rows are padded, so the compiler would copy them in and out.
+! They must not be `contiguous` or of explicit shape: rows are padded_array, so the compiler would copy them in and out.
 !
 ! The module uses no MPI module, so that any compiler can compile it for any MPI. Fields have one component per cell.
 module nearfield_halo
@@ -82,12 +82,12 @@ module nearfield_halo
     integer(c_int) :: neighbours_in_place, neighbours_on_node
   end type nf_grid_info
 
-  ! The memory of a field as a Fortran array that starts at the first ghost cell: `extents` with the padding of rows and
-  ! planes, `used` without it, and lower bounds.
-  type :: padded
+  ! The memory of a field as a Fortran array that starts at the first ghost cell: `extents` include the padding of rows
+  ! and planes, `used_extents` do not; `lower` are the lower bounds.
+  type :: padded_array
     type(c_ptr) :: first
-    integer(c_int64_t) :: extents(3), used(3), lower(3)
-  end type padded
+    integer(c_int64_t) :: extents(3), used_extents(3), lower(3)
+  end type padded_array
 
   interface
     integer(c_int) function nf_grid_options_init(options, struct_size) bind(c)
@@ -191,13 +191,14 @@ contains
     integer :: n, code
 
     n = size(extents)
-    if (wrong_sizes(n, halos, periodic, periodics, ranks)) then
-      call conclude(nf_argument, stat, errmsg, "extents, halos, periodic(s) and ranks must be of the same 1 to 3 dimensions")
+    if (has_wrong_sizes(n, halos, periodic, periodics, ranks)) then
+      call report_result(nf_argument, stat, errmsg, &
+                         "extents, halos, periodic(s) and ranks must be of the same 1 to 3 dimensions")
       return
     end if
     code = nf_grid_options_init(options, c_sizeof(options))
     if (code /= nf_ok) then
-      call conclude(code, stat, errmsg)
+      call report_result(code, stat, errmsg)
       return
     end if
     options%dimensions = n
@@ -222,19 +223,19 @@ contains
     end if
     code = nf_grid_create_f(int(comm, c_int), options, self%handle)
     if (code == nf_ok) code = read_info(self)
-    call conclude(code, stat, errmsg)
+    call report_result(code, stat, errmsg)
   end subroutine grid_create
 
-  pure logical function wrong_sizes(n, halos, periodic, periodics, ranks)
+  pure logical function has_wrong_sizes(n, halos, periodic, periodics, ranks)
     integer, intent(in) :: n
     integer, intent(in), optional :: halos(:, :), ranks(:)
     logical, intent(in), optional :: periodic(:), periodics(:, :)
-    wrong_sizes = n < 1 .or. n > 3
-    if (present(halos)) wrong_sizes = wrong_sizes .or. any(shape(halos) /= [2, n])
-    if (present(periodic)) wrong_sizes = wrong_sizes .or. size(periodic) /= n
-    if (present(periodics)) wrong_sizes = wrong_sizes .or. any(shape(periodics) /= [2, n])
-    if (present(ranks)) wrong_sizes = wrong_sizes .or. size(ranks) /= n
-  end function wrong_sizes
+    has_wrong_sizes = n < 1 .or. n > 3
+    if (present(halos)) has_wrong_sizes = has_wrong_sizes .or. any(shape(halos) /= [2, n])
+    if (present(periodic)) has_wrong_sizes = has_wrong_sizes .or. size(periodic) /= n
+    if (present(periodics)) has_wrong_sizes = has_wrong_sizes .or. any(shape(periodics) /= [2, n])
+    if (present(ranks)) has_wrong_sizes = has_wrong_sizes .or. size(ranks) /= n
+  end function has_wrong_sizes
 
   ! Sets the components of a new grid, with dimensions in Fortran order and indices from 1.
   integer function read_info(self) result(code)
@@ -261,17 +262,17 @@ contains
     class(grid), intent(inout) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call conclude(nf_grid_free(self%handle), stat, errmsg)
+    call report_result(nf_grid_free(self%handle), stat, errmsg)
   end subroutine grid_free
 
-  !> Returns a text for people on the decisions and their reasons.
+  !> Returns a human-readable explanation of the grid's decisions.
   function grid_explain(self) result(text)
     class(grid), intent(in) :: self
     character(:), allocatable :: text
-    character(kind=c_char) :: none(1)
+    character(kind=c_char) :: empty_text(1)
     character(kind=c_char), allocatable :: letters(:)
     integer(c_size_t) :: i
-    allocate (letters(nf_grid_explain(self%handle, none, 0_c_size_t)))
+    allocate (letters(nf_grid_explain(self%handle, empty_text, 0_c_size_t)))
     i = nf_grid_explain(self%handle, letters, size(letters, kind=c_size_t))
     allocate (character(size(letters) - 1) :: text)
     do i = 1, len(text)
@@ -280,7 +281,7 @@ contains
   end function grid_explain
 
   !> Starts a phase: from now on, neighbours may read this rank's cells of these fields. No rank may change cells that
-  !> another rank reads until `finish`. width(side, dimension): fill only ghost cells of this width.
+  !> another rank reads until `finish`. width(side, dimension): fill only ghost cells up to this width.
   subroutine grid_start(self, fields, width, stat, errmsg)
     class(grid), intent(in) :: self
     class(field), intent(in) :: fields(:)
@@ -291,13 +292,13 @@ contains
     integer :: n
     n = self%dimensions
     if (.not. present(width)) then
-      call conclude(nf_start(self%handle, handles(fields), size(fields)), stat, errmsg)
+      call report_result(nf_start(self%handle, handles_of(fields), size(fields)), stat, errmsg)
     else if (any(shape(width) /= [2, n])) then
-      call conclude(nf_argument, stat, errmsg, "width must be of two sides and the grid's dimensions")
+      call report_result(nf_argument, stat, errmsg, "width must be of two sides and the grid's dimensions")
     else
       reversed = 0
       reversed(:, :n) = width(:, n:1:-1)
-      call conclude(nf_start_width(self%handle, handles(fields), size(fields), reversed), stat, errmsg)
+      call report_result(nf_start_width(self%handle, handles_of(fields), size(fields), reversed), stat, errmsg)
     end if
   end subroutine grid_start
 
@@ -306,7 +307,7 @@ contains
     class(grid), intent(in) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call conclude(nf_finish(self%handle), stat, errmsg)
+    call report_result(nf_finish(self%handle), stat, errmsg)
   end subroutine grid_finish
 
   !> Runs a whole phase: start and finish.
@@ -329,7 +330,7 @@ contains
     class(field), intent(in) :: fields(:)
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call conclude(nf_accumulate(self%handle, handles(fields), size(fields)), stat, errmsg)
+    call report_result(nf_accumulate(self%handle, handles_of(fields), size(fields)), stat, errmsg)
   end subroutine grid_accumulate
 
   !> Creates a field of zeros, including ghost cells. Collective. kind_of: nf_int32, nf_int64, nf_real32 or nf_real64.
@@ -340,22 +341,23 @@ contains
     integer, intent(in), optional :: storage
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    integer(c_int) :: how
-    how = nf_in_place
-    if (present(storage)) how = int(storage, c_int)
+    integer(c_int) :: storage_kind
+    storage_kind = nf_in_place
+    if (present(storage)) storage_kind = int(storage, c_int)
     self%kind_of = kind_of
     self%dimensions = on%dimensions
     self%halo = on%halo
     self%count = on%count
-    call conclude(nf_field_create(on%handle, int(kind_of, c_int), 1_c_int, how, self%handle), stat, errmsg)
+    call report_result(nf_field_create(on%handle, int(kind_of, c_int), 1_c_int, storage_kind, self%handle), stat, &
+                       errmsg)
   end subroutine field_create
 
-  !> Frees the field, before its grid is freed. Collective.
+  !> Frees the field; must be called before its grid is freed. Collective.
   subroutine field_free(self, stat, errmsg)
     class(field), intent(inout) :: self
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    call conclude(nf_field_free(self%handle), stat, errmsg)
+    call report_result(nf_field_free(self%handle), stat, errmsg)
   end subroutine field_free
 
   !> Returns whether neighbours on the node read the field in place.
@@ -364,27 +366,27 @@ contains
     field_in_place = nf_field_in_place(self%handle) /= 0
   end function field_in_place
 
-  function handles(fields) result(list)
+  function handles_of(fields) result(list)
     class(field), intent(in) :: fields(:)
     type(c_ptr) :: list(size(fields))
     integer :: i
     do i = 1, size(fields)
       list(i) = fields(i)%handle
     end do
-  end function handles
+  end function handles_of
 
   ! Returns the result of a call in `stat` and `errmsg`. On an error without `stat`, stops the program with the text.
-  ! `own`: the text of an error in this module, not in the library.
-  subroutine conclude(code, stat, errmsg, own)
+  ! `own_message` is the text of an error that this module, not the library, has found.
+  subroutine report_result(code, stat, errmsg, own_message)
     integer, intent(in) :: code
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
-    character(*), intent(in), optional :: own
+    character(*), intent(in), optional :: own_message
     character(:), allocatable :: text
     if (present(stat)) stat = code
     if (code == nf_ok) return
-    if (present(own)) then
-      text = own
+    if (present(own_message)) then
+      text = own_message
     else
       text = error_text()
     end if
@@ -392,7 +394,7 @@ contains
     if (present(stat)) return
     write (error_unit, '(2a)') "nearfield: ", text
     error stop 1
-  end subroutine conclude
+  end subroutine report_result
 
   function error_text() result(text)
     character(:), allocatable :: text
@@ -407,147 +409,148 @@ contains
     end do
   end function error_text
 
-  ! Describes the memory of a field as a Fortran array. The distance of rows is a multiple of the cell size, and the
-  ! distance of planes a multiple of the distance of rows.
-  type(padded) function memory_of(self, kind_of, bytes, dimensions) result(memory)
+  ! Describes the memory of a field as a Fortran array. The distance between rows is a multiple of the cell size, and
+  ! the distance between planes a multiple of the distance between rows.
+  type(padded_array) function padded_array_of(self, kind_of, bytes, dimensions) result(memory)
     class(field), intent(in) :: self
     integer, intent(in) :: kind_of, bytes, dimensions
-    integer(c_int64_t) :: strides(3), ordered(4)
+    integer(c_int64_t) :: strides(3), strides_fastest_first(4)
     integer(c_intptr_t) :: address
     integer :: n
     n = self%dimensions
     if (kind_of /= self%kind_of .or. dimensions /= n) &
-      call conclude(nf_argument, own="the pointer is of another type or rank than the field")
+      call report_result(nf_argument, own_message="the pointer is of another type or rank than the field")
     call nf_field_strides(self%handle, strides)
-    ordered(:n) = strides(n:1:-1)
+    strides_fastest_first(:n) = strides(n:1:-1)
     memory%lower = 1 - self%halo(1, :)
-    memory%used = self%count + self%halo(1, :) + self%halo(2, :)
-    memory%extents = memory%used
-    if (n > 1) memory%extents(:n - 1) = ordered(2:n) / ordered(:n - 1)
+    memory%used_extents = self%count + self%halo(1, :) + self%halo(2, :)
+    memory%extents = memory%used_extents
+    if (n > 1) memory%extents(:n - 1) = strides_fastest_first(2:n) / strides_fastest_first(:n - 1)
     address = transfer(nf_field_data(self%handle), address)
-    address = address - int(dot_product(int(self%halo(1, :n), c_int64_t), ordered(:n)), c_intptr_t)
+    address = address - int(dot_product(int(self%halo(1, :n), c_int64_t), strides_fastest_first(:n)), c_intptr_t)
     memory%first = transfer(address, memory%first)
-    if (bytes /= ordered(1)) call conclude(nf_internal, own="cells are not next to each other")
-  end function memory_of
+    if (bytes /= strides_fastest_first(1)) &
+      call report_result(nf_internal, own_message="cells are not next to each other")
+  end function padded_array_of
 
   ! One procedure per type and rank: Fortran has no templates, and an include file would be a second file to copy.
   subroutine cells_int32_1(self, p)
     class(field), intent(in) :: self
     integer(int32), pointer, intent(out) :: p(:)
-    integer(int32), pointer :: all(:)
-    type(padded) :: m
-    m = memory_of(self, nf_int32, 4, 1)
-    call c_f_pointer(m%first, all, m%extents(:1))
-    p(m%lower(1):) => all(:m%used(1))
+    integer(int32), pointer :: padded_cells(:)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_int32, 4, 1)
+    call c_f_pointer(m%first, padded_cells, m%extents(:1))
+    p(m%lower(1):) => padded_cells(:m%used_extents(1))
   end subroutine cells_int32_1
 
   subroutine cells_int32_2(self, p)
     class(field), intent(in) :: self
     integer(int32), pointer, intent(out) :: p(:, :)
-    integer(int32), pointer :: all(:, :)
-    type(padded) :: m
-    m = memory_of(self, nf_int32, 4, 2)
-    call c_f_pointer(m%first, all, m%extents(:2))
-    p(m%lower(1):, m%lower(2):) => all(:m%used(1), :m%used(2))
+    integer(int32), pointer :: padded_cells(:, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_int32, 4, 2)
+    call c_f_pointer(m%first, padded_cells, m%extents(:2))
+    p(m%lower(1):, m%lower(2):) => padded_cells(:m%used_extents(1), :m%used_extents(2))
   end subroutine cells_int32_2
 
   subroutine cells_int32_3(self, p)
     class(field), intent(in) :: self
     integer(int32), pointer, intent(out) :: p(:, :, :)
-    integer(int32), pointer :: all(:, :, :)
-    type(padded) :: m
-    m = memory_of(self, nf_int32, 4, 3)
-    call c_f_pointer(m%first, all, m%extents(:3))
-    p(m%lower(1):, m%lower(2):, m%lower(3):) => all(:m%used(1), :m%used(2), :m%used(3))
+    integer(int32), pointer :: padded_cells(:, :, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_int32, 4, 3)
+    call c_f_pointer(m%first, padded_cells, m%extents(:3))
+    p(m%lower(1):, m%lower(2):, m%lower(3):) => padded_cells(:m%used_extents(1), :m%used_extents(2), :m%used_extents(3))
   end subroutine cells_int32_3
 
   subroutine cells_int64_1(self, p)
     class(field), intent(in) :: self
     integer(int64), pointer, intent(out) :: p(:)
-    integer(int64), pointer :: all(:)
-    type(padded) :: m
-    m = memory_of(self, nf_int64, 8, 1)
-    call c_f_pointer(m%first, all, m%extents(:1))
-    p(m%lower(1):) => all(:m%used(1))
+    integer(int64), pointer :: padded_cells(:)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_int64, 8, 1)
+    call c_f_pointer(m%first, padded_cells, m%extents(:1))
+    p(m%lower(1):) => padded_cells(:m%used_extents(1))
   end subroutine cells_int64_1
 
   subroutine cells_int64_2(self, p)
     class(field), intent(in) :: self
     integer(int64), pointer, intent(out) :: p(:, :)
-    integer(int64), pointer :: all(:, :)
-    type(padded) :: m
-    m = memory_of(self, nf_int64, 8, 2)
-    call c_f_pointer(m%first, all, m%extents(:2))
-    p(m%lower(1):, m%lower(2):) => all(:m%used(1), :m%used(2))
+    integer(int64), pointer :: padded_cells(:, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_int64, 8, 2)
+    call c_f_pointer(m%first, padded_cells, m%extents(:2))
+    p(m%lower(1):, m%lower(2):) => padded_cells(:m%used_extents(1), :m%used_extents(2))
   end subroutine cells_int64_2
 
   subroutine cells_int64_3(self, p)
     class(field), intent(in) :: self
     integer(int64), pointer, intent(out) :: p(:, :, :)
-    integer(int64), pointer :: all(:, :, :)
-    type(padded) :: m
-    m = memory_of(self, nf_int64, 8, 3)
-    call c_f_pointer(m%first, all, m%extents(:3))
-    p(m%lower(1):, m%lower(2):, m%lower(3):) => all(:m%used(1), :m%used(2), :m%used(3))
+    integer(int64), pointer :: padded_cells(:, :, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_int64, 8, 3)
+    call c_f_pointer(m%first, padded_cells, m%extents(:3))
+    p(m%lower(1):, m%lower(2):, m%lower(3):) => padded_cells(:m%used_extents(1), :m%used_extents(2), :m%used_extents(3))
   end subroutine cells_int64_3
 
   subroutine cells_real32_1(self, p)
     class(field), intent(in) :: self
     real(real32), pointer, intent(out) :: p(:)
-    real(real32), pointer :: all(:)
-    type(padded) :: m
-    m = memory_of(self, nf_real32, 4, 1)
-    call c_f_pointer(m%first, all, m%extents(:1))
-    p(m%lower(1):) => all(:m%used(1))
+    real(real32), pointer :: padded_cells(:)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_real32, 4, 1)
+    call c_f_pointer(m%first, padded_cells, m%extents(:1))
+    p(m%lower(1):) => padded_cells(:m%used_extents(1))
   end subroutine cells_real32_1
 
   subroutine cells_real32_2(self, p)
     class(field), intent(in) :: self
     real(real32), pointer, intent(out) :: p(:, :)
-    real(real32), pointer :: all(:, :)
-    type(padded) :: m
-    m = memory_of(self, nf_real32, 4, 2)
-    call c_f_pointer(m%first, all, m%extents(:2))
-    p(m%lower(1):, m%lower(2):) => all(:m%used(1), :m%used(2))
+    real(real32), pointer :: padded_cells(:, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_real32, 4, 2)
+    call c_f_pointer(m%first, padded_cells, m%extents(:2))
+    p(m%lower(1):, m%lower(2):) => padded_cells(:m%used_extents(1), :m%used_extents(2))
   end subroutine cells_real32_2
 
   subroutine cells_real32_3(self, p)
     class(field), intent(in) :: self
     real(real32), pointer, intent(out) :: p(:, :, :)
-    real(real32), pointer :: all(:, :, :)
-    type(padded) :: m
-    m = memory_of(self, nf_real32, 4, 3)
-    call c_f_pointer(m%first, all, m%extents(:3))
-    p(m%lower(1):, m%lower(2):, m%lower(3):) => all(:m%used(1), :m%used(2), :m%used(3))
+    real(real32), pointer :: padded_cells(:, :, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_real32, 4, 3)
+    call c_f_pointer(m%first, padded_cells, m%extents(:3))
+    p(m%lower(1):, m%lower(2):, m%lower(3):) => padded_cells(:m%used_extents(1), :m%used_extents(2), :m%used_extents(3))
   end subroutine cells_real32_3
 
   subroutine cells_real64_1(self, p)
     class(field), intent(in) :: self
     real(real64), pointer, intent(out) :: p(:)
-    real(real64), pointer :: all(:)
-    type(padded) :: m
-    m = memory_of(self, nf_real64, 8, 1)
-    call c_f_pointer(m%first, all, m%extents(:1))
-    p(m%lower(1):) => all(:m%used(1))
+    real(real64), pointer :: padded_cells(:)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_real64, 8, 1)
+    call c_f_pointer(m%first, padded_cells, m%extents(:1))
+    p(m%lower(1):) => padded_cells(:m%used_extents(1))
   end subroutine cells_real64_1
 
   subroutine cells_real64_2(self, p)
     class(field), intent(in) :: self
     real(real64), pointer, intent(out) :: p(:, :)
-    real(real64), pointer :: all(:, :)
-    type(padded) :: m
-    m = memory_of(self, nf_real64, 8, 2)
-    call c_f_pointer(m%first, all, m%extents(:2))
-    p(m%lower(1):, m%lower(2):) => all(:m%used(1), :m%used(2))
+    real(real64), pointer :: padded_cells(:, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_real64, 8, 2)
+    call c_f_pointer(m%first, padded_cells, m%extents(:2))
+    p(m%lower(1):, m%lower(2):) => padded_cells(:m%used_extents(1), :m%used_extents(2))
   end subroutine cells_real64_2
 
   subroutine cells_real64_3(self, p)
     class(field), intent(in) :: self
     real(real64), pointer, intent(out) :: p(:, :, :)
-    real(real64), pointer :: all(:, :, :)
-    type(padded) :: m
-    m = memory_of(self, nf_real64, 8, 3)
-    call c_f_pointer(m%first, all, m%extents(:3))
-    p(m%lower(1):, m%lower(2):, m%lower(3):) => all(:m%used(1), :m%used(2), :m%used(3))
+    real(real64), pointer :: padded_cells(:, :, :)
+    type(padded_array) :: m
+    m = padded_array_of(self, nf_real64, 8, 3)
+    call c_f_pointer(m%first, padded_cells, m%extents(:3))
+    p(m%lower(1):, m%lower(2):, m%lower(3):) => padded_cells(:m%used_extents(1), :m%used_extents(2), :m%used_extents(3))
   end subroutine cells_real64_3
 end module nearfield_halo

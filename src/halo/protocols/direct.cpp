@@ -7,36 +7,38 @@ namespace {
 
 class DirectProtocol final : public Protocol {
  public:
-  DirectProtocol(ExchangeContext& around, ExchangePlan move) : around_(around), move_(std::move(move)) {}
+  DirectProtocol(ExchangeContext& context, ExchangePlan plan) : context_(context), plan_(std::move(plan)) {}
 
   void finish_exchange() override {
-    for (const auto& message : move_.messages)
-      if (message.from >= 0) fetch_cells(message);
-    if (!move_.in_place) around_.wait_for_readers(move_);
+    for (const auto& message : plan_.messages)
+      if (message.source >= 0) fetch_cells(message);
+    if (!plan_.reads_in_place) context_.wait_until_cells_are_fetched(plan_);
   }
 
  private:
   void fetch_cells(const Message& message) {
-    for (const auto& field : move_.fields) {
-      const Array& theirs = field.of_local[around_.node().local_index_of(message.from)];
+    for (const auto& field : plan_.fields) {
+      const Array& neighbor_array = field.array_by_local_rank[context_.node().local_rank_of(message.source)];
       for (const auto& strip : message.receive)
-        field.mine.copy_or_add(strip.mine.lo, theirs.at(strip.theirs.lo), strip.extents(), move_.add);
+        field.local_array.copy_or_add(strip.local_box.lo, neighbor_array.at(strip.neighbor_box.lo), strip.extents(),
+                                      plan_.should_add);
     }
   }
 
-  ExchangeContext& around_;
-  ExchangePlan move_;
+  ExchangeContext& context_;
+  ExchangePlan plan_;
 };
 
 // Predicts two core-to-core latencies and one copy, plus the cost of short runs.
 double cost_direct(const MessageShape& shape, const planning::Costs& costs) {
-  return 2 * costs.flag_ns() + shape.bytes * costs.copy_ns_per_byte +
+  return 2 * costs.flag_latency_ns() + shape.bytes * costs.copy_ns_per_byte +
          shape.bytes / shape.run_bytes * (shape.run_bytes < 64 ? 4.0 : 8.0);
 }
 
 }  // namespace
 
 const ProtocolSpec direct_protocol{
-    "direct", "one copy out of the neighbour's array", make_variant<Protocol, DirectProtocol>, cost_direct, true, true};
+    "direct", "one copy out of the neighbour's array", make_implementation<Protocol, DirectProtocol>, cost_direct, true,
+    true};
 
 }  // namespace nearfield::halo

@@ -1,5 +1,5 @@
-// Same as `in-place`, but in memory from MPI_Win_allocate_shared: the method of S1, and for systems on which processes
-// can share memory only through MPI.
+// Same as `in-place`, but in memory from MPI_Win_allocate_shared: the method of paper S1 (papers/S1/README.md), also
+// useful on systems on which processes can share memory only through MPI.
 #include "halo/protocol.hpp"
 
 namespace nearfield::halo {
@@ -8,10 +8,10 @@ extern const ProtocolSpec window_protocol;
 const ProtocolSpec window_protocol{
     .name = "window",
     .summary = "as in-place, in memory from MPI_Win_allocate_shared",
-    .make = [](ExchangeContext& around, ExchangePlan move) { return direct_protocol.make(around, std::move(move)); },
-    .shared_only = true,
+    .make = [](ExchangeContext& context, ExchangePlan plan) { return direct_protocol.make(context, std::move(plan)); },
+    .is_intra_node_only = true,
     .needs_arrays = true,
-    .in_place = true,
-    .backing = Backing::window};
+    .reads_in_place = true,
+    .backing = SegmentBacking::window};
 
 }  // namespace nearfield::halo

@@ -15,11 +15,11 @@
 
 namespace nearfield::collectives {
 
-// How peers find the arena of this process. Two processes are on the same node if their `host` is equal.
+// Identifies the arena of a process to its peers. Two processes are on the same node if their `host` is equal.
 struct ArenaAddress {
   std::uint64_t host;   // hash of the kernel's boot ID and the PID namespace; 0: the process has no arena
   std::uint64_t nonce;  // random number at the beginning of the arena
-  std::int64_t pid, file;
+  std::int64_t pid, file_descriptor;
 };
 
 // Returns the address of this process's arena. The first call creates the arena; if that fails, `host` is 0.
@@ -34,7 +34,8 @@ Box* own_box(std::size_t offset);
 Box* peer_box(const ArenaAddress& peer, std::size_t offset);
 
 // Frees a box that allocate_box() has returned. The box is reused only after all ranks have freed theirs: `boxes` are
-// the boxes of all ranks, and `closed` the values of their counters `closed` before this communicator used the boxes.
-void release_box(std::size_t offset, Box* const* boxes, const std::uint64_t* closed, int ranks);
+// the boxes of all ranks, and `closed_before` the values of their counters `closed` before this communicator used the
+// boxes.
+void release_box(std::size_t offset, Box* const* boxes, const std::uint64_t* closed_before, int num_ranks);
 
 }  // namespace nearfield::collectives

@@ -22,7 +22,7 @@ bool is_counting_lengths();
 // Counts a call of this thread. For a barrier, `bytes` is 0.
 void count_call_length(Operation operation, int ranks, int nodes, std::size_t bytes);
 
-// Adds `ns` to the row of the call that this thread has counted last, unless a time was already added for this call.
+// Adds `ns` to the row of the call that this thread has counted last, unless a time was already added for that call.
 void add_call_time(std::uint64_t ns);
 
 // Writes the file of this process. `rank` and `ranks` are those of MPI_COMM_WORLD.

@@ -12,28 +12,28 @@
 namespace nearfield::collectives {
 
 // The counts of one MPI function: [1] of direct calls, [0] of calls forwarded to the MPI library.
-struct CallCounts {
-  const char* name;
-  std::atomic<std::uint64_t> calls[2]{};
-  std::atomic<std::uint64_t> ns[2]{};  // total time of the calls, if the settings request times
-  CallCounts* next = nullptr;
+struct FunctionCallCounts {
+  const char* function_name;
+  std::atomic<std::uint64_t> num_calls[2]{};
+  std::atomic<std::uint64_t> time_ns[2]{};  // total time of the calls, if the settings request times
+  FunctionCallCounts* next = nullptr;
 
   // Adds this object to the list of all counts. Constructed once per MPI function, in the function's first call.
-  explicit CallCounts(const char* function);
+  explicit FunctionCallCounts(const char* function);
 };
 
 // Counts one call and, if the settings request times, measures the time from construction to destruction.
 class CountedCall {
  public:
-  explicit CountedCall(CallCounts& counts)
-      : counts_(counts), begin_ns_(settings().summary > 1 || settings().counts_lengths ? read_clock_ns() : 0) {}
+  explicit CountedCall(FunctionCallCounts& counts)
+      : counts_(counts), begin_ns_(settings().summary_level > 1 || settings().counts_lengths ? read_clock_ns() : 0) {}
   CountedCall(const CountedCall&) = delete;
   CountedCall& operator=(const CountedCall&) = delete;
   ~CountedCall() {
-    add_relaxed(counts_.calls[is_direct], 1);
+    add_relaxed(counts_.num_calls[is_direct], 1);
     if (!begin_ns_) return;
     const std::uint64_t ns = read_clock_ns() - begin_ns_;
-    add_relaxed(counts_.ns[is_direct], ns);
+    add_relaxed(counts_.time_ns[is_direct], ns);
     if (settings().counts_lengths) add_call_time(ns);
   }
 
@@ -50,12 +50,12 @@ class CountedCall {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
   }
 
-  CallCounts& counts_;
+  FunctionCallCounts& counts_;
   std::uint64_t begin_ns_;
 };
 
 // The number of sleeps of this process in waits because other threads needed its core, and of wake-ups by a peer.
-inline std::atomic<std::uint64_t> sleeps_on_shared_core{0}, wakes_on_shared_core{0};
+inline std::atomic<std::uint64_t> num_sleeps_on_shared_core{0}, num_wakes_on_shared_core{0};
 
 // Writes the counts of this process to standard error if the settings request a summary. Called by one rank.
 void print_call_summary(int rank);

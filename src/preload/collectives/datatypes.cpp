@@ -10,12 +10,12 @@ namespace {
 
 // Returns the handle, which is a pointer or an integer, as an integer.
 std::uint64_t handle_bits(MPI_Datatype type) {
-  std::uint64_t number = 0;
-  std::memcpy(&number, &type, sizeof type);
-  return number;
+  std::uint64_t handle = 0;
+  std::memcpy(&handle, &type, sizeof type);
+  return handle;
 }
 
-ElementType integer_element(std::size_t bytes, bool is_signed) {
+ElementType integer_element_type(std::size_t bytes, bool is_signed) {
   switch (bytes) {
     case 1:
       return is_signed ? ElementType::int8 : ElementType::uint8;
@@ -30,17 +30,17 @@ ElementType integer_element(std::size_t bytes, bool is_signed) {
   }
 }
 
-ElementType floating_element(std::size_t bytes) {
+ElementType floating_element_type(std::size_t bytes) {
   return bytes == 4 ? ElementType::float32 : bytes == 8 ? ElementType::float64 : ElementType::none;
 }
 
 // A hash table of the predefined datatypes, with open addressing, since each collective looks up its datatype.
-class PredefinedTypes {
+class PredefinedTypeTable {
  public:
-  PredefinedTypes() {
-    const auto as_signed = [](std::size_t bytes) { return integer_element(bytes, true); };
-    const auto as_unsigned = [](std::size_t bytes) { return integer_element(bytes, false); };
-    const auto as_none = [](std::size_t) { return ElementType::none; };
+  PredefinedTypeTable() {
+    const auto as_signed = [](std::size_t bytes) { return integer_element_type(bytes, true); };
+    const auto as_unsigned = [](std::size_t bytes) { return integer_element_type(bytes, false); };
+    const auto without_arithmetic = [](std::size_t) { return ElementType::none; };
     for (MPI_Datatype type : {MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T,
                               MPI_INT32_T, MPI_INT64_T, MPI_INTEGER, MPI_AINT, MPI_OFFSET, MPI_COUNT})
       add_type(type, as_signed);
@@ -48,7 +48,7 @@ class PredefinedTypes {
                               MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T})
       add_type(type, as_unsigned);
     for (MPI_Datatype type : {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8})
-      add_type(type, floating_element);
+      add_type(type, floating_element_type);
     for (MPI_Datatype type : {MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) add_type(type, as_signed);
     for (MPI_Datatype type : {MPI_CHAR,
                               MPI_BYTE,
@@ -76,24 +76,24 @@ class PredefinedTypes {
                               MPI_2REAL,
                               MPI_2DOUBLE_PRECISION,
                               MPI_2INTEGER})
-      add_type(type, as_none);
+      add_type(type, without_arithmetic);
   }
 
   const PredefinedType* find(MPI_Datatype type) const {
-    const std::uint64_t number = handle_bits(type);
-    for (std::size_t at = index_of(number); slots_[at].number != 0; at = (at + 1) % size)
-      if (slots_[at].number == number) return &slots_[at].type;
+    const std::uint64_t handle = handle_bits(type);
+    for (std::size_t index = slot_index_of(handle); slots_[index].handle != 0; index = (index + 1) % num_slots)
+      if (slots_[index].handle == handle) return &slots_[index].type;
     return nullptr;
   }
 
  private:
-  static constexpr std::size_t size = 256;
+  static constexpr std::size_t num_slots = 256;
   struct Slot {
-    std::uint64_t number = 0;
+    std::uint64_t handle = 0;
     PredefinedType type{};
   };
 
-  static std::size_t index_of(std::uint64_t number) { return (number ^ number >> 8 ^ number >> 16) % size; }
+  static std::size_t slot_index_of(std::uint64_t handle) { return (handle ^ handle >> 8 ^ handle >> 16) % num_slots; }
 
   template <class Classify>
   void add_type(MPI_Datatype type, Classify classify) {
@@ -102,19 +102,19 @@ class PredefinedTypes {
     if (type == MPI_DATATYPE_NULL || handle_bits(type) == 0 || find(type)) return;
     if (PMPI(MPI_Type_size)(type, &bytes) != MPI_SUCCESS || bytes <= 0) return;  // a Fortran type without support
     PMPI(MPI_Type_get_extent)(type, &lower, &extent);
-    std::size_t at = index_of(handle_bits(type));
-    while (slots_[at].number != 0) at = (at + 1) % size;
+    std::size_t index = slot_index_of(handle_bits(type));
+    while (slots_[index].handle != 0) index = (index + 1) % num_slots;
     const auto size_bytes = static_cast<std::size_t>(bytes);
-    slots_[at] = {handle_bits(type), {size_bytes, static_cast<std::size_t>(extent), classify(size_bytes)}};
+    slots_[index] = {handle_bits(type), {size_bytes, static_cast<std::size_t>(extent), classify(size_bytes)}};
   }
 
-  Slot slots_[size];
+  Slot slots_[num_slots];
 };
 
 // Calls `pack(first element, number of elements)` for parts of at most 1 GiB, since MPI_Pack counts bytes as int.
 template <class Pack>
 void for_each_part(std::int64_t count, MPI_Datatype type, Pack pack) {
-  const std::int64_t bytes = size_of(type);
+  const std::int64_t bytes = type_size(type);
   const std::int64_t max_elements = bytes > 0 ? std::max<std::int64_t>((std::int64_t{1} << 30) / bytes, 1) : count;
   for (std::int64_t first = 0; first < count; first += max_elements)
     pack(first, static_cast<int>(std::min(max_elements, count - first)));
@@ -123,35 +123,38 @@ void for_each_part(std::int64_t count, MPI_Datatype type, Pack pack) {
 }  // namespace
 
 const PredefinedType* find_predefined_type(MPI_Datatype type) {
-  static const PredefinedTypes& types = *new PredefinedTypes;
+  static const PredefinedTypeTable& types = *new PredefinedTypeTable;
   return types.find(type);
 }
 
-std::int64_t size_of(MPI_Datatype type) {
-  if (const PredefinedType* named = find_predefined_type(type)) return static_cast<std::int64_t>(named->bytes);
+std::int64_t type_size(MPI_Datatype type) {
+  if (const PredefinedType* predefined = find_predefined_type(type))
+    return static_cast<std::int64_t>(predefined->bytes);
   MPI_Count bytes = -1;
   return PMPI(MPI_Type_size_x)(type, &bytes) == MPI_SUCCESS ? bytes : -1;
 }
 
-std::int64_t extent_of(MPI_Datatype type) {
-  if (const PredefinedType* named = find_predefined_type(type)) return static_cast<std::int64_t>(named->extent);
+std::int64_t type_extent(MPI_Datatype type) {
+  if (const PredefinedType* predefined = find_predefined_type(type))
+    return static_cast<std::int64_t>(predefined->extent_bytes);
   MPI_Aint lower = 0, extent = 0;
   PMPI(MPI_Type_get_extent)(type, &lower, &extent);
   return extent;
 }
 
 SendBuffer::SendBuffer(const void* buffer, std::int64_t count, MPI_Datatype type, MPI_Comm comm)
-    : data_(static_cast<const Bytes*>(buffer)), bytes_(static_cast<std::size_t>(count * size_of(type))) {
-  const PredefinedType* named = find_predefined_type(type);
-  if ((named && named->is_dense()) || bytes_ == 0) return;
+    : data_(static_cast<const Bytes*>(buffer)), bytes_(static_cast<std::size_t>(count * type_size(type))) {
+  const PredefinedType* predefined = find_predefined_type(type);
+  if ((predefined && predefined->is_contiguous()) || bytes_ == 0) return;
   copy_ = allocate_buffer(bytes_);
-  const auto extent = extent_of(type);
-  std::size_t done = 0;
+  const auto extent = type_extent(type);
+  std::size_t packed_bytes = 0;
   for_each_part(count, type, [&](std::int64_t first, int elements) {
     int position = 0;
-    const auto part = static_cast<std::size_t>(elements * size_of(type));
-    PMPI(MPI_Pack)(data_ + first * extent, elements, type, copy_.get() + done, static_cast<int>(part), &position, comm);
-    done += part;
+    const auto part = static_cast<std::size_t>(elements * type_size(type));
+    PMPI(MPI_Pack)(data_ + first * extent, elements, type, copy_.get() + packed_bytes, static_cast<int>(part),
+                   &position, comm);
+    packed_bytes += part;
   });
   data_ = copy_.get();
 }
@@ -168,23 +171,23 @@ ReceiveBuffer::ReceiveBuffer(void* buffer, std::int64_t count, MPI_Datatype type
       type_(type),
       comm_(comm),
       data_(static_cast<Bytes*>(buffer)),
-      bytes_(static_cast<std::size_t>(count * size_of(type))) {
-  const PredefinedType* named = find_predefined_type(type);
-  if ((named && named->is_dense()) || bytes_ == 0) return;
+      bytes_(static_cast<std::size_t>(count * type_size(type))) {
+  const PredefinedType* predefined = find_predefined_type(type);
+  if ((predefined && predefined->is_contiguous()) || bytes_ == 0) return;
   copy_ = allocate_buffer(bytes_);
   data_ = copy_.get();
 }
 
 void ReceiveBuffer::unpack() {
   if (!copy_) return;
-  const auto extent = extent_of(type_);
-  std::size_t done = 0;
+  const auto extent = type_extent(type_);
+  std::size_t packed_bytes = 0;
   for_each_part(count_, type_, [&](std::int64_t first, int elements) {
     int position = 0;
-    const auto part = static_cast<std::size_t>(elements * size_of(type_));
-    PMPI(MPI_Unpack)(copy_.get() + done, static_cast<int>(part), &position,
+    const auto part = static_cast<std::size_t>(elements * type_size(type_));
+    PMPI(MPI_Unpack)(copy_.get() + packed_bytes, static_cast<int>(part), &position,
                      static_cast<Bytes*>(buffer_) + first * extent, elements, type_, comm_);
-    done += part;
+    packed_bytes += part;
   });
 }
 

@@ -1,4 +1,4 @@
-// Presents buffers of any MPI datatype as contiguous bytes.
+// Converts buffers of any MPI datatype to contiguous bytes, and back.
 #pragma once
 
 #include <mpi.h>
@@ -25,19 +25,20 @@ enum class ElementType : unsigned char {
   float64
 };
 
-// A predefined MPI datatype: its size, its extent and its arithmetic.
+// A predefined MPI datatype: its size and extent in bytes, and the element type on which this library computes
+// reductions (`none`: it does not).
 struct PredefinedType {
-  std::size_t bytes, extent;
-  ElementType arithmetic;
-  bool is_dense() const { return bytes == extent; }
+  std::size_t bytes, extent_bytes;
+  ElementType element_type;
+  bool is_contiguous() const { return bytes == extent_bytes; }
 };
 
 // Returns the description of a predefined datatype; null if `type` is a derived datatype.
 const PredefinedType* find_predefined_type(MPI_Datatype type);
 
 // Returns the size of one element in bytes, without gaps; a negative number if the datatype is invalid.
-std::int64_t size_of(MPI_Datatype type);
-std::int64_t extent_of(MPI_Datatype type);
+std::int64_t type_size(MPI_Datatype type);
+std::int64_t type_extent(MPI_Datatype type);
 
 // A send buffer as contiguous bytes: the program's own buffer if its elements are contiguous, otherwise a packed copy.
 // The program's buffer may be null only if it has no bytes.

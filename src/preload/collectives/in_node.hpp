@@ -12,39 +12,40 @@ namespace nearfield::collectives {
 using LiveExchange = Exchange<LivePort>;
 using LiveReduction = Reduction<Operator>;
 
-inline void run_barrier(LiveExchange& x, AlgorithmChoice choice) {
-  if (choice.algorithm == Algorithm::grouped) return barrier_in_groups(x, {choice.group});
-  if (choice.algorithm == Algorithm::doubling) return barrier_by_dissemination(x);
-  barrier(x);
+inline void run_barrier(LiveExchange& exchange, AlgorithmChoice choice) {
+  if (choice.algorithm == Algorithm::grouped) return barrier_in_groups(exchange, {choice.ranks_per_group});
+  if (choice.algorithm == Algorithm::doubling) return barrier_by_dissemination(exchange);
+  barrier(exchange);
 }
 
-inline void run_bcast(LiveExchange& x, Bytes* data, std::size_t bytes, int root, AlgorithmChoice choice) {
-  if (choice.algorithm == Algorithm::slices) return bcast_in_slices(x, data, bytes, root);
-  if (choice.algorithm == Algorithm::grouped) return bcast_in_groups(x, data, bytes, root, {choice.group});
-  bcast(x, data, bytes, root);
+inline void run_bcast(LiveExchange& exchange, Bytes* data, std::size_t bytes, int root, AlgorithmChoice choice) {
+  if (choice.algorithm == Algorithm::slices) return bcast_in_slices(exchange, data, bytes, root);
+  if (choice.algorithm == Algorithm::grouped)
+    return bcast_in_groups(exchange, data, bytes, root, {choice.ranks_per_group});
+  bcast(exchange, data, bytes, root);
 }
 
-inline void run_reduce(LiveExchange& x, const Bytes* data, Bytes* receive, const LiveReduction& all, int root,
-                       AlgorithmChoice choice) {
-  if (choice.algorithm == Algorithm::doubling && all.bytes() <= slot_bytes)
-    return reduce_by_doubling(x, data, receive, all, root);
-  reduce(x, data, receive, all, root);
+inline void run_reduce(LiveExchange& exchange, const Bytes* data, Bytes* receive, const LiveReduction& reduction,
+                       int root, AlgorithmChoice choice) {
+  if (choice.algorithm == Algorithm::doubling && reduction.bytes() <= slot_bytes)
+    return reduce_by_doubling(exchange, data, receive, reduction, root);
+  reduce(exchange, data, receive, reduction, root);
 }
 
-inline void run_allreduce(LiveExchange& x, const Bytes* data, Bytes* receive, const LiveReduction& all,
+inline void run_allreduce(LiveExchange& exchange, const Bytes* data, Bytes* receive, const LiveReduction& reduction,
                           AlgorithmChoice choice) {
   switch (choice.algorithm) {
     case Algorithm::whole:
-      return allreduce_whole(x, data, receive, all);
+      return allreduce_whole(exchange, data, receive, reduction);
     case Algorithm::slices:
-      return allreduce_in_slices(x, data, receive, all);
+      return allreduce_in_slices(exchange, data, receive, reduction);
     case Algorithm::doubling:
-      if (all.bytes() <= slot_bytes) return allreduce_by_doubling(x, data, receive, all);
-      return allreduce_in_slices(x, data, receive, all);
+      if (reduction.bytes() <= slot_bytes) return allreduce_by_doubling(exchange, data, receive, reduction);
+      return allreduce_in_slices(exchange, data, receive, reduction);
     case Algorithm::grouped:
-      return allreduce_in_groups(x, data, receive, all, {choice.group});
+      return allreduce_in_groups(exchange, data, receive, reduction, {choice.ranks_per_group});
     default:
-      return allreduce(x, data, receive, all);
+      return allreduce(exchange, data, receive, reduction);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 // Environment variables that launchers set for each rank: the number of ranks of the job, and of the ranks on this
 // node.
 constexpr struct {
-  const char *ranks, *on_this_node;
+  const char *ranks, *ranks_on_node;
 } rank_variables[] = {
     {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},  // Open MPI's mpirun, jsrun
     {"PMI_SIZE", "MPI_LOCALNRANKS"},                         // Hydra: MPICH, Intel MPI
@@ -36,18 +36,18 @@ bool is_job_on_one_node() {
   int is_initialized = 0, ranks = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS || !is_initialized) return false;
   PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &ranks);
-  for (const auto& [all, on_this_node] : rank_variables)
-    if (std::getenv(all) && std::getenv(on_this_node))
-      return is_variable_equal_to(all, ranks) && is_variable_equal_to(on_this_node, ranks);
-  for (const auto& [all, nodes] : node_variables)
-    if (std::getenv(nodes)) return is_variable_equal_to(all, ranks) && is_variable_equal_to(nodes, 1);
+  for (const auto& [total_ranks, ranks_on_node] : rank_variables)
+    if (std::getenv(total_ranks) && std::getenv(ranks_on_node))
+      return is_variable_equal_to(total_ranks, ranks) && is_variable_equal_to(ranks_on_node, ranks);
+  for (const auto& [total_ranks, nodes] : node_variables)
+    if (std::getenv(nodes)) return is_variable_equal_to(total_ranks, ranks) && is_variable_equal_to(nodes, 1);
   return false;
 }
 
 }  // namespace
 
 bool is_library_loaded_by_all_ranks() {
-  static const bool is_loaded = settings().all_nodes || is_job_on_one_node();
+  static const bool is_loaded = settings().is_on_all_nodes || is_job_on_one_node();
   return is_loaded;
 }
 
@@ -55,17 +55,18 @@ bool is_communicator_within_job(MPI_Comm comm) {
   int is_initialized = 0;
   if (PMPI(MPI_Initialized)(&is_initialized) != MPI_SUCCESS) return false;
   if (!is_initialized) return false;  // MPI was started by sessions alone, without MPI_COMM_WORLD
-  MPI_Group group, world;
+  MPI_Group group, world_group;
   if (PMPI(MPI_Comm_group)(comm, &group) != MPI_SUCCESS) return false;
-  int is_within = PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world) == MPI_SUCCESS;
+  int is_within = PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world_group) == MPI_SUCCESS;
   if (is_within) {
     int count = 0;
     PMPI(MPI_Group_size)(group, &count);
-    std::vector<int> ranks(static_cast<std::size_t>(count)), in_world(ranks);
+    std::vector<int> ranks(static_cast<std::size_t>(count)), world_ranks(ranks);
     for (int i = 0; i < count; ++i) ranks[static_cast<std::size_t>(i)] = i;
-    is_within = PMPI(MPI_Group_translate_ranks)(group, count, ranks.data(), world, in_world.data()) == MPI_SUCCESS;
-    for (const int rank : in_world) is_within &= rank != MPI_UNDEFINED;
-    PMPI(MPI_Group_free)(&world);
+    is_within =
+        PMPI(MPI_Group_translate_ranks)(group, count, ranks.data(), world_group, world_ranks.data()) == MPI_SUCCESS;
+    for (const int rank : world_ranks) is_within &= rank != MPI_UNDEFINED;
+    PMPI(MPI_Group_free)(&world_group);
   }
   PMPI(MPI_Group_free)(&group);
   return is_within;

@@ -26,21 +26,21 @@ struct Lane {
     PMPI(MPI_Allreduce)(MPI_IN_PLACE, data, static_cast<int>(count), type, op, comm);
   }
   // The result replaces `data` on the root. The root sends from a copy, because MPICH 4.0.2 crashes in an MPI_Reduce
-  // with MPI_IN_PLACE whose root is not rank 0.
+  // with MPI_IN_PLACE if the root is not rank 0.
   void reduce(Bytes* data, std::size_t count, int root) const {
     int rank = 0;
     PMPI(MPI_Comm_rank)(comm, &rank);
     Buffer copy;
     if (rank == root) {
-      const std::size_t bytes = count * static_cast<std::size_t>(extent_of(type));
+      const std::size_t bytes = count * static_cast<std::size_t>(type_extent(type));
       copy = allocate_buffer(bytes);
       std::memcpy(copy.get(), data, bytes);
     }
     PMPI(MPI_Reduce)(copy ? copy.get() : data, data, static_cast<int>(count), type, op, root, comm);
   }
-  void allgather(const Bytes* own, Bytes* all, std::size_t bytes) const {
+  void allgather(const Bytes* send, Bytes* receive, std::size_t bytes) const {
     const int count = static_cast<int>(bytes);
-    PMPI(MPI_Allgather)(own, count, MPI_BYTE, all, count, MPI_BYTE, comm);
+    PMPI(MPI_Allgather)(send, count, MPI_BYTE, receive, count, MPI_BYTE, comm);
   }
   void alltoall(const Bytes* send, Bytes* receive, std::size_t bytes) const {
     const int count = static_cast<int>(bytes);

@@ -22,14 +22,14 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr Nanoseconds millisecond = 1'000'000;
-constexpr Nanoseconds max_spin_time = 5 * millisecond;  // then a rank sleeps even if no other thread needs its core
-// The shortest and the longest time-out of one sleep. A rank continues after this time if its peer does not wake it,
-// because the peer has not looked for sleepers yet.
-constexpr Nanoseconds min_sleep = millisecond / 10, max_sleep = millisecond / 2;
-constexpr Nanoseconds peer_check_period = 500 * millisecond;  // between two checks whether the awaited peer has died
+constexpr Nanoseconds ns_per_ms = 1'000'000;
+constexpr Nanoseconds max_spin_ns = 5 * ns_per_ms;  // then a rank sleeps even if no other thread needs its core
+// The shortest and the longest time-out of one sleep. A rank continues after this time if its peer has not woken it,
+// because the peer has not yet checked for sleepers.
+constexpr Nanoseconds min_sleep_ns = ns_per_ms / 10, max_sleep_ns = ns_per_ms / 2;
+constexpr Nanoseconds peer_check_period_ns = 500 * ns_per_ms;  // between two checks whether the awaited peer has died
 
-Nanoseconds now() {
+Nanoseconds now_ns() {
   timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
   return time.tv_sec * Nanoseconds{1'000'000'000} + time.tv_nsec;
@@ -41,11 +41,12 @@ const std::uint32_t* futex_word(const Counter& counter) {
   return reinterpret_cast<const std::uint32_t*>(&counter);
 }
 
-// Sleeps by FUTEX_WAIT for at most `duration`, or until the owner of the counter wakes its sleepers; not at all if the
-// counter no longer equals `seen`. Returns whether the owner has woken this thread.
-bool sleep_on_counter(const Counter& counter, std::uint64_t seen, Nanoseconds duration) {
+// Sleeps by FUTEX_WAIT for at most `duration`, or until the owner of the counter wakes its sleepers; does not sleep if
+// the counter no longer equals `last_value`. Returns whether the owner has woken this thread.
+bool sleep_on_counter(const Counter& counter, std::uint64_t last_value, Nanoseconds duration) {
   const timespec time{0, duration};
-  return syscall(SYS_futex, futex_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(seen), &time, nullptr, 0) == 0;
+  return syscall(SYS_futex, futex_word(counter), FUTEX_WAIT, static_cast<std::uint32_t>(last_value), &time, nullptr,
+                 0) == 0;
 }
 
 // Returns whether the process has ended. A zombie counts as ended.
@@ -63,14 +64,14 @@ bool has_process_ended(pid_t process) {
 
 // Calls `copy(own address, peer's address, bytes)`, which returns the number of bytes that it has copied, until all
 // bytes are copied. Returns false if a call fails.
-template <class CopySome>
-bool copy_all_bytes(void* own, std::uintptr_t theirs, std::size_t bytes, CopySome copy) {
-  auto* at = static_cast<Bytes*>(own);
+template <class CopyPart>
+bool copy_all_bytes(void* local_address, std::uintptr_t peer_address, std::size_t bytes, CopyPart copy) {
+  auto* local = static_cast<Bytes*>(local_address);
   while (bytes > 0) {
-    const ssize_t done = copy(at, theirs, bytes);
+    const ssize_t done = copy(local, peer_address, bytes);
     if (done <= 0) return false;
     const auto length = static_cast<std::size_t>(done);
-    at += length, theirs += length, bytes -= length;
+    local += length, peer_address += length, bytes -= length;
   }
   return true;
 }
@@ -84,48 +85,50 @@ Function* find_heap_function(const char* name) {
 
 LivePort::LivePort(MPI_Comm comm, std::vector<pid_t> processes)
     : comm_(comm),
-      processes_(std::move(processes)),
-      heap_{find_heap_function<decltype(nearfield_heap_read)>("nearfield_heap_read"),
-            find_heap_function<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
+      process_ids_(std::move(processes)),
+      heap_functions_{find_heap_function<decltype(nearfield_heap_read)>("nearfield_heap_read"),
+                      find_heap_function<decltype(nearfield_heap_poll)>("nearfield_heap_poll")} {}
 
 void LivePort::wait_after_spinning(const Counter& counter, std::uint64_t number, int rank) {
-  const Nanoseconds begin = now();
-  Nanoseconds next_check = begin + peer_check_period, sleep = min_sleep;
+  const Nanoseconds begin = now_ns();
+  Nanoseconds next_check = begin + peer_check_period_ns, sleep = min_sleep_ns;
   const bool is_shared = is_core_shared(begin);
   bool sleeps = is_shared;
-  if (auto& own = boxes_[static_cast<std::size_t>(rank_)]->sleeps; (own.load(std::memory_order_relaxed) != 0) != sleeps)
-    own.store(sleeps, std::memory_order_relaxed);  // a store would invalidate the line in the peers' caches
+  if (auto& sleeps_flag = boxes_[static_cast<std::size_t>(rank_)]->sleeps;
+      (sleeps_flag.load(std::memory_order_relaxed) != 0) != sleeps)
+    sleeps_flag.store(sleeps, std::memory_order_relaxed);  // a store would invalidate the line in the peers' caches
   for (int i = 0;; ++i) {
-    if (heap_.poll) heap_.poll();
+    if (heap_functions_.poll) heap_functions_.poll();
     drive_mpi_progress();
-    const std::uint64_t seen = counter.load(std::memory_order_acquire);
-    if (seen >= number) break;
+    const std::uint64_t last_value = counter.load(std::memory_order_acquire);
+    if (last_value >= number) break;
     if (!sleeps) {
-      sleeps = i % 64 == 63 && now() - begin > max_spin_time;
+      sleeps = i % 64 == 63 && now_ns() - begin > max_spin_ns;
       continue;
     }
-    const bool is_woken = sleep_on_counter(counter, seen, sleep);
+    const bool is_woken = sleep_on_counter(counter, last_value, sleep);
     if (is_shared) {
-      sleeps_on_shared_core.fetch_add(1, std::memory_order_relaxed);
-      wakes_on_shared_core.fetch_add(is_woken, std::memory_order_relaxed);
+      num_sleeps_on_shared_core.fetch_add(1, std::memory_order_relaxed);
+      num_wakes_on_shared_core.fetch_add(is_woken, std::memory_order_relaxed);
     }
-    sleep = std::min(2 * sleep, max_sleep);
-    if (now() < next_check) continue;
+    sleep = std::min(2 * sleep, max_sleep_ns);
+    if (now_ns() < next_check) continue;
     abort_if_peer_died(rank);
-    next_check = now() + peer_check_period;
+    next_check = now_ns() + peer_check_period_ns;
   }
-  spins_ = now() - begin > millisecond / 20 ? std::max(spins_ / 2, min_spins) : std::min(spins_ * 2, max_spins);
+  spins_before_sleep_ = now_ns() - begin > ns_per_ms / 20 ? std::max(spins_before_sleep_ / 2, min_spins)
+                                                          : std::min(spins_before_sleep_ * 2, max_spins);
 }
 
-void LivePort::look_for_sleepers() {
-  publishes_until_look_ = look_period;
+void LivePort::check_for_sleepers() {
+  publishes_until_sleeper_check_ = sleeper_check_period;
   has_sleepers_ = std::ranges::any_of(boxes_, [this](const Box* box) {
     return box != boxes_[static_cast<std::size_t>(rank_)] && box->sleeps.load(std::memory_order_relaxed) != 0;
   });
 }
 
-// Wakes all threads that sleep on the counter, by FUTEX_WAKE. A peer that is just going to sleep may miss the call, and
-// then continues when its sleep times out.
+// Wakes all threads that sleep on the counter, by FUTEX_WAKE. A peer that is about to sleep may miss the call, and then
+// continues when its sleep times out.
 void LivePort::wake_sleepers(const Counter& counter) {
   syscall(SYS_futex, futex_word(counter), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
@@ -138,10 +141,10 @@ void LivePort::drive_mpi_progress() const {
 }
 
 bool LivePort::try_read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) const {
-  const pid_t process = processes_[static_cast<std::size_t>(rank)];
-  return copy_all_bytes(to, from, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
-    if (heap_.read) return heap_.read(process, own, theirs, length, owner_waits);
-    const iovec local{own, length}, remote{reinterpret_cast<void*>(theirs), length};
+  const pid_t process = process_ids_[static_cast<std::size_t>(rank)];
+  return copy_all_bytes(to, from, bytes, [&](void* local_address, std::uintptr_t peer_address, std::size_t length) {
+    if (heap_functions_.read) return heap_functions_.read(process, local_address, peer_address, length, owner_waits);
+    const iovec local{local_address, length}, remote{reinterpret_cast<void*>(peer_address), length};
     return process_vm_readv(process, &local, 1, &remote, 1, 0);
   });
 }
@@ -151,22 +154,22 @@ void LivePort::read_memory(int rank, void* to, std::uintptr_t from, std::size_t 
 }
 
 void LivePort::write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes) {
-  const pid_t process = processes_[static_cast<std::size_t>(rank)];
-  const bool is_written =
-      copy_all_bytes(const_cast<void*>(from), to, bytes, [&](void* own, std::uintptr_t theirs, std::size_t length) {
-        const iovec local{own, length}, remote{reinterpret_cast<void*>(theirs), length};
+  const pid_t process = process_ids_[static_cast<std::size_t>(rank)];
+  const bool is_written = copy_all_bytes(
+      const_cast<void*>(from), to, bytes, [&](void* local_address, std::uintptr_t peer_address, std::size_t length) {
+        const iovec local{local_address, length}, remote{reinterpret_cast<void*>(peer_address), length};
         return process_vm_writev(process, &local, 1, &remote, 1, 0);
       });
   if (!is_written) abort_job(rank, std::strerror(errno));
 }
 
 void LivePort::abort_if_peer_died(int rank) const {
-  if (has_process_ended(processes_[static_cast<std::size_t>(rank)])) abort_job(rank, "its process has ended");
+  if (has_process_ended(process_ids_[static_cast<std::size_t>(rank)])) abort_job(rank, "its process has ended");
 }
 
-void LivePort::abort_job(int rank, const char* why) const {
+void LivePort::abort_job(int rank, const char* reason) const {
   std::fprintf(stderr, "nearfield: a collective cannot read the data of process %d: %s\n",
-               static_cast<int>(processes_[static_cast<std::size_t>(rank)]), why);
+               static_cast<int>(process_ids_[static_cast<std::size_t>(rank)]), reason);
   PMPI(MPI_Abort)(comm_, 1);
   std::abort();
 }

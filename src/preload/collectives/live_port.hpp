@@ -27,14 +27,14 @@ class LivePort {
 
   void publish(Counter& counter, std::uint64_t number) {
     counter.store(number, std::memory_order_release);
-    if (--publishes_until_look_ == 0) look_for_sleepers();
+    if (--publishes_until_sleeper_check_ == 0) check_for_sleepers();
     if (has_sleepers_) wake_sleepers(counter);
   }
 
   void wait(const Counter& counter, std::uint64_t number, int rank, WaitReason) {
-    for (int i = 0; i < spins_; ++i) {
+    for (int i = 0; i < spins_before_sleep_; ++i) {
       if (counter.load(std::memory_order_acquire) >= number) return;
-      if (i % 8 == 7 && heap_.poll) heap_.poll();
+      if (i % 8 == 7 && heap_functions_.poll) heap_functions_.poll();
       pause();
     }
     wait_after_spinning(counter, number, rank);
@@ -63,29 +63,30 @@ class LivePort {
 #endif
   }
 
-  // Waits after spinning without success, and drives the MPI library's progress. If other threads need this core,
-  // sleeps between two loads of the counter, and is woken by the rank that publishes. If the wait takes very long,
-  // sleeps as well, but is not woken.
+  // Called when the counter has not reached `number` while this thread was spinning: waits for it, and drives the MPI
+  // library's progress. If other threads need this core, sleeps between two loads of the counter, and is woken by the
+  // rank that publishes. If the wait takes longer than max_spin_ns, sleeps as well, but is not woken.
   void wait_after_spinning(const Counter& counter, std::uint64_t number, int rank);
   void drive_mpi_progress() const;
-  void look_for_sleepers();
+  void check_for_sleepers();
   static void wake_sleepers(const Counter& counter);
   void abort_if_peer_died(int rank) const;
-  [[noreturn]] void abort_job(int rank, const char* why) const;
+  [[noreturn]] void abort_job(int rank, const char* reason) const;
 
   static constexpr int max_spins = 2000, min_spins = 20;
-  static constexpr int look_period = 64;  // number of publishes between two looks for sleeping peers
-  int spins_ = max_spins;                 // halved after long waits: spinning takes cores from other processes
-  int publishes_until_look_ = look_period;
+  static constexpr int sleeper_check_period = 64;  // number of publishes between two looks for sleeping peers
+  // halved after long waits: spinning takes cores from other processes
+  int spins_before_sleep_ = max_spins;
+  int publishes_until_sleeper_check_ = sleeper_check_period;
   bool has_sleepers_ = false;  // some peer may be asleep in a wait for this rank
   std::span<Box* const> boxes_;
   int rank_ = 0;
   MPI_Comm comm_;
-  std::vector<pid_t> processes_;
+  std::vector<pid_t> process_ids_;
   struct {
     decltype(&nearfield_heap_read) read;
     decltype(&nearfield_heap_poll) poll;
-  } heap_;  // null if the shared heap is not preloaded
+  } heap_functions_;  // null if the shared heap is not preloaded
 };
 
 }  // namespace nearfield::collectives

@@ -5,7 +5,7 @@
 //
 // This program runs with libnearfield_collectives.so preloaded, which allows the program to choose the algorithm from
 // call to call: all algorithms are measured in one process on the same cores, in turn, milliseconds apart. Rank i runs
-// on the i-th CPU of the list, on whichever node the rank is.
+// on the i-th CPU of the list, on the node on which the launcher has placed the rank.
 //
 // With NATIVE, the algorithms are the MPI's own, and nothing is preloaded (measure_choice.hpp). NATIVE is
 // `native-calls` if this MPI reads the variables that select algorithms in each call, and `native-communicators` if it
@@ -55,9 +55,9 @@ constexpr int max_batches = 6, min_batches = 3;  // batches per algorithm and ki
 constexpr double max_arrival_delay_ns = 5e3;     // of a late arrival
 constexpr std::size_t max_bytes_with_late_arrival = 64 << 10;  // longer calls take longer than the spread of arrivals
 constexpr std::size_t max_bytes_with_all_batches = 1 << 20;    // longer vectors are measured in min_batches only
-constexpr int latency_batches = 20, round_trips = 100;
+constexpr int num_latency_batches = 20, num_round_trips = 100;
 
-int rank_ = 0, ranks_ = 0;
+int rank_ = 0, num_ranks_ = 0;
 double ticks_per_ns = 1;
 
 [[noreturn]] void abort_job(const std::string& problem) {
@@ -99,7 +99,7 @@ class LatencyGauge {
     flags_ = reinterpret_cast<PingPongFlags*>((address + sizeof(PingPongFlags) - 1) / sizeof(PingPongFlags) *
                                               sizeof(PingPongFlags));
     if (rank_on_node_ == 0) flags_->request = flags_->reply = 0;
-    takes_part_ = first_rank == 0 && rank_on_node_ < 2 && ranks_on_node > 1;
+    is_participant_ = first_rank == 0 && rank_on_node_ < 2 && ranks_on_node > 1;
     MPI_Comm_free(&node);
     MPI_Barrier(MPI_COMM_WORLD);
   }
@@ -109,19 +109,19 @@ class LatencyGauge {
 
   // Returns half of the round-trip time, in ns, between rank 0 and the next rank of the same node, as the minimum over
   // batches of the mean. Returns 0 on all other ranks, or if rank 0 is alone on its node.
-  double measure_ns() {
-    double best = takes_part_ ? 1e18 : 0;
-    for (int batch = 0; batch < latency_batches && takes_part_; ++batch) {
+  double measure_latency_ns() {
+    double best = is_participant_ ? 1e18 : 0;
+    for (int batch = 0; batch < num_latency_batches && is_participant_; ++batch) {
       const nearfield::Ticks begin = now();
-      for (int i = 0; i < round_trips; ++i) {
-        ++turn_;
-        if (rank_on_node_ == 0) flags_->request.store(turn_, std::memory_order_release);
+      for (int i = 0; i < num_round_trips; ++i) {
+        ++last_turn_;
+        if (rank_on_node_ == 0) flags_->request.store(last_turn_, std::memory_order_release);
         auto& awaited = rank_on_node_ == 0 ? flags_->reply : flags_->request;
-        while (awaited.load(std::memory_order_acquire) < turn_) {
+        while (awaited.load(std::memory_order_acquire) < last_turn_) {
         }
-        if (rank_on_node_ == 1) flags_->reply.store(turn_, std::memory_order_release);
+        if (rank_on_node_ == 1) flags_->reply.store(last_turn_, std::memory_order_release);
       }
-      best = std::min(best, ns_since(begin) / round_trips / 2);
+      best = std::min(best, ns_since(begin) / num_round_trips / 2);
     }
     return best;
   }
@@ -130,8 +130,8 @@ class LatencyGauge {
   MPI_Win window_ = MPI_WIN_NULL;
   PingPongFlags* flags_ = nullptr;
   int rank_on_node_ = 0;
-  bool takes_part_ = false;
-  std::uint64_t turn_ = 0;
+  bool is_participant_ = false;
+  std::uint64_t last_turn_ = 0;
 };
 
 // ---- measurement
@@ -144,40 +144,41 @@ class MeasuredCase {
   MeasuredCase(const MeasuredOperation& operation, std::size_t bytes, std::vector<std::string> algorithms,
                AlgorithmSelector& selector)
       : operation_(operation), bytes_(bytes), algorithms_(std::move(algorithms)), selector_(selector) {
-    const auto count = bytes / sizeof(double), ranks = static_cast<std::size_t>(ranks_);
+    const auto count = bytes / sizeof(double), ranks = static_cast<std::size_t>(num_ranks_);
     buffers_.count = static_cast<int>(count);
     buffers_.rank = rank_;
-    buffers_.ranks = ranks_;
+    buffers_.ranks = num_ranks_;
     buffers_.send.resize(count * (operation.sends_blocks ? ranks : 1));
     buffers_.receive.resize(count * (operation.receives_blocks ? ranks : 1));
   }
 
   // Checks the results of all algorithms, and removes the algorithms whose results are wrong on any rank.
-  void drop_wrong_algorithms(bool any_call) {
-    std::vector<std::string> right;
+  void drop_wrong_algorithms(bool checks_any_call) {
+    std::vector<std::string> correct_algorithms;
     for (const std::string& algorithm : algorithms_) {
       print_trial(name_without_variables(algorithm));
       select_algorithm(algorithm);
-      const std::string problem = find_first_problem(find_wrong_result(operation_, selector_.comm(), bytes_, any_call));
+      const std::string problem =
+          find_first_problem(find_wrong_result(operation_, selector_.comm(), bytes_, checks_any_call));
       if (problem.empty())
-        right.push_back(algorithm);
+        correct_algorithms.push_back(algorithm);
       else if (rank_ == 0)
         std::printf(R"({"operation": "%s", "bytes": %zu, "algorithm": "%s", "refused": "%s"})"
                     "\n",
                     operation_.name, bytes_, name_without_variables(algorithm).c_str(), problem.c_str());
     }
-    algorithms_ = right;
+    algorithms_ = correct_algorithms;
     print_trial("");
   }
 
-  void measure(LatencyGauge& gauge) {
+  void measure_algorithms(LatencyGauge& gauge) {
     if (algorithms_.empty()) return;
-    const double latency_ns = gauge.measure_ns();
+    const double latency_ns = gauge.measure_latency_ns();
     std::vector<int> calls;
     double longest_ns = 0;
     for (const std::string& algorithm : algorithms_) {
       select_algorithm(algorithm);
-      const double ns = estimate_ns();
+      const double ns = estimate_call_ns();
       longest_ns = std::max(longest_ns, ns);
       calls.push_back(std::clamp(static_cast<int>(target_batch_ns / ns), 1, 1000));
     }
@@ -190,7 +191,8 @@ class MeasuredCase {
 
  private:
   void select_algorithm(const std::string& algorithm) {
-    if (!selector_.select(operation_.name, algorithm)) abort_job("no algorithm is called '" + algorithm + "'");
+    if (!selector_.select_algorithm(operation_.name, algorithm))
+      abort_job("no algorithm is called '" + algorithm + "'");
     buffers_.comm = selector_.comm();
   }
 
@@ -204,23 +206,23 @@ class MeasuredCase {
 
   // Returns the problem reported by the lowest rank that has one, or an empty string; the same text on all ranks.
   // Replaces characters that JSON would need to escape by spaces.
-  std::string find_first_problem(const std::string& own) {
+  std::string find_first_problem(const std::string& own_problem) {
     selector_.restore_default();
-    int first = own.empty() ? ranks_ : rank_, found = ranks_;
-    PMPI_Allreduce(&first, &found, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (found == ranks_) return "";
+    int candidate_rank = own_problem.empty() ? num_ranks_ : rank_, first_rank = num_ranks_;
+    PMPI_Allreduce(&candidate_rank, &first_rank, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first_rank == num_ranks_) return "";
     char text[200] = "";
-    std::snprintf(text, sizeof text, "%s", own.c_str());
-    PMPI_Bcast(text, sizeof text, MPI_CHAR, found, MPI_COMM_WORLD);
-    std::string plain = text;
-    std::replace_if(plain.begin(), plain.end(), [](char c) { return c == '"' || c == '\\' || c < 32; }, ' ');
-    return plain;
+    std::snprintf(text, sizeof text, "%s", own_problem.c_str());
+    PMPI_Bcast(text, sizeof text, MPI_CHAR, first_rank, MPI_COMM_WORLD);
+    std::string sanitized = text;
+    std::replace_if(sanitized.begin(), sanitized.end(), [](char c) { return c == '"' || c == '\\' || c < 32; }, ' ');
+    return sanitized;
   }
 
   double time_calls(int calls, double max_delay_ns) {
     double total = 0;
     for (int i = 0; i < calls; ++i) {
-      std::fill(buffers_.send.begin(), buffers_.send.end(), static_cast<double>(++number_ % 1024));
+      std::fill(buffers_.send.begin(), buffers_.send.end(), static_cast<double>(++num_calls_ % 1024));
       if (max_delay_ns > 0) spin_ns(max_delay_ns * static_cast<double>(rand_r(&seed_) % 1024) / 1024);
       const nearfield::Ticks begin = now();
       if (operation_.call(buffers_) != MPI_SUCCESS)
@@ -231,7 +233,7 @@ class MeasuredCase {
   }
 
   // Returns an estimate of the latency of a call in ns, at least 50; the same number on all ranks.
-  double estimate_ns() {
+  double estimate_call_ns() {
     time_calls(2, 0);
     double ns = time_calls(2, 0), max_ns = 0;
     selector_.restore_default();
@@ -240,19 +242,19 @@ class MeasuredCase {
   }
 
   void measure_batches(bool is_late, double max_delay_ns, const std::vector<int>& calls, double latency_ns) {
-    const int batches = bytes_ > max_bytes_with_all_batches ? min_batches : max_batches;
+    const int num_batches = bytes_ > max_bytes_with_all_batches ? min_batches : max_batches;
     std::vector<Doubles> samples(algorithms_.size());
-    for (int batch = 0; batch < batches; ++batch)
-      for (std::size_t turn = 0; turn < algorithms_.size(); ++turn) {
-        const std::size_t i = batch % 2 ? algorithms_.size() - 1 - turn : turn;
+    for (int batch = 0; batch < num_batches; ++batch)
+      for (std::size_t position = 0; position < algorithms_.size(); ++position) {
+        const std::size_t i = batch % 2 ? algorithms_.size() - 1 - position : position;
         select_algorithm(algorithms_[i]);
         time_calls(1, max_delay_ns);
         samples[i].push_back(time_calls(calls[i], max_delay_ns));
       }
     selector_.restore_default();
-    for (Doubles& of_one : samples) {
-      const Doubles own = of_one;
-      PMPI_Allreduce(own.data(), of_one.data(), batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    for (Doubles& algorithm_samples : samples) {
+      const Doubles own_samples = algorithm_samples;
+      PMPI_Allreduce(own_samples.data(), algorithm_samples.data(), num_batches, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     }
     if (rank_ == 0) print_samples(is_late, latency_ns, samples);
   }
@@ -275,7 +277,7 @@ class MeasuredCase {
   AlgorithmSelector& selector_;
   OperationBuffers buffers_;
   unsigned seed_ = static_cast<unsigned>(rank_) + 1;
-  std::uint64_t number_ = 0;
+  std::uint64_t num_calls_ = 0;
 };
 
 // ---- start
@@ -297,18 +299,19 @@ void require_direct_collectives() {
     abort_job("the ranks cannot share memory, so all collectives are left to the MPI library");
 }
 
-void measure_cases(const std::vector<std::string>& cells, AlgorithmSelector& selector) {
+void measure_cases(const std::vector<std::string>& case_texts, AlgorithmSelector& selector) {
   LatencyGauge gauge;
-  for (const std::string& cell : cells) {
-    const std::vector<std::string> parts = split_text(cell, ':');
-    if (parts.size() < 3 || parts.size() > 4) abort_job("not understood: " + cell);
+  for (const std::string& case_text : case_texts) {
+    const std::vector<std::string> parts = split_text(case_text, ':');
+    if (parts.size() < 3 || parts.size() > 4) abort_job("not understood: " + case_text);
     const MeasuredOperation* operation = nearfield::collectives::find_operation(parts[0]);
     if (!operation) abort_job("no operation is called '" + parts[0] + "'");
-    MeasuredCase one(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split_text(parts[2], ','), selector);
-    if (parts.size() == 4) one.drop_wrong_algorithms(parts[3] == "check-any-call");
-    one.measure(gauge);
+    MeasuredCase measured_case(*operation, std::strtoull(parts[1].c_str(), nullptr, 10), split_text(parts[2], ','),
+                               selector);
+    if (parts.size() == 4) measured_case.drop_wrong_algorithms(parts[3] == "check-any-call");
+    measured_case.measure_algorithms(gauge);
   }
-  const double latency_ns = gauge.measure_ns();
+  const double latency_ns = gauge.measure_latency_ns();
   if (rank_ == 0) std::printf("{\"latency_ns\": %.1f}\n", latency_ns);
   std::fflush(stdout);
 }
@@ -321,7 +324,7 @@ int main(int argc, char** argv) {
   MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks_);
+  MPI_Comm_size(MPI_COMM_WORLD, &num_ranks_);
   if (argc < 3) abort_job("usage: nearfield-collectives CPU,... [NATIVE] OPERATION:BYTES:ALGORITHM,... ...");
   if (argv[1] == std::string("variables")) {
     if (rank_ == 0) nearfield::collectives::print_control_variables(argv[2]);
@@ -329,7 +332,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   const std::vector<std::string> cpus = split_text(argv[1], ',');
-  if (static_cast<int>(cpus.size()) != ranks_ || ranks_ < 2)
+  if (static_cast<int>(cpus.size()) != num_ranks_ || num_ranks_ < 2)
     abort_job("one CPU for each rank, and two of them at least");
   bind_to_cpu(cpus[static_cast<std::size_t>(rank_)]);
   ticks_per_ns = nearfield::measure_ticks_per_ns(0.01);

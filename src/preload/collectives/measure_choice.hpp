@@ -20,9 +20,9 @@ class AlgorithmSelector {
  public:
   virtual ~AlgorithmSelector() = default;
   // Selects `algorithm` for the next calls of `operation`. Returns false if there is no algorithm of this name.
-  virtual bool select(const std::string& operation, const std::string& algorithm) = 0;
+  virtual bool select_algorithm(const std::string& operation, const std::string& algorithm) = 0;
   // Restores the MPI's default selection, for collectives on other communicators. To be called before the next
-  // select().
+  // select_algorithm().
   virtual void restore_default() {}
   // Returns the communicator on which the selected algorithm is used.
   virtual MPI_Comm comm() const = 0;
@@ -32,9 +32,9 @@ class AlgorithmSelector {
 std::unique_ptr<AlgorithmSelector> make_preloaded_selector();
 
 // Returns a selector of the MPI's own algorithms. The algorithm "NAME@VARIABLE=VALUE&VARIABLE=VALUE" sets these control
-// variables; a NAME alone sets none. An MPI reads the variables in each call (MPICH), or when a communicator is created
-// (Open MPI): then, with `by_communicator`, each algorithm has a communicator that was created with the algorithm's
-// variables set. These communicators return errors instead of aborting.
-std::unique_ptr<AlgorithmSelector> make_native_selector(bool by_communicator);
+// variables; a NAME alone sets none. Some MPIs read the variables in each call (MPICH), others when a communicator is
+// created (Open MPI): for the latter, `uses_one_comm_per_algorithm` gives each algorithm a communicator that was
+// created with the algorithm's variables set. These communicators return errors instead of aborting.
+std::unique_ptr<AlgorithmSelector> make_native_selector(bool uses_one_comm_per_algorithm);
 
 }  // namespace nearfield::collectives

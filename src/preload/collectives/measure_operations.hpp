@@ -30,7 +30,7 @@ const MeasuredOperation* find_operation(const std::string& name);
 // the remainder on rank 0.
 std::vector<int> reduce_scatter_counts(int count, int ranks);
 
-// Splits a text at each separator. Returns the parts, of which some may be empty.
+// Splits a text at each separator. Returns the parts, some of which may be empty.
 std::vector<std::string> split_text(const std::string& text, char separator);
 
 }  // namespace nearfield::collectives

@@ -19,7 +19,7 @@
 
 namespace nearfield::collectives {
 
-struct RankCard;  // what each rank sends to all others when a communicator is connected
+struct RankConnectionInfo;  // the data that each rank sends to all others when a communicator is connected
 
 class NodeComm {
  public:
@@ -27,7 +27,7 @@ class NodeComm {
   // the communicator is an intercommunicator or MPI_COMM_NULL, has only one rank on each node, or has had few
   // collectives so far. All ranks of the communicator call this function in each collective; one of the first calls
   // communicates (connect_ranks()).
-  static NodeComm* find(MPI_Comm comm);
+  static NodeComm* find_or_create(MPI_Comm comm);
 
   // Returns whether a collective of the communicator waits for other nodes and these are watched (base/job_watch.hpp).
   static bool waits_for_watched_nodes(MPI_Comm comm);
@@ -49,7 +49,7 @@ class NodeComm {
   }
   AlgorithmChoice choose_algorithm(Operation operation, std::int64_t count, MPI_Datatype type) const {
     const bool depends_on_length = counts_lengths_ || selection_.has_ranges(operation);
-    return choose_algorithm(operation, depends_on_length ? static_cast<std::size_t>(count * size_of(type)) : 0);
+    return choose_algorithm(operation, depends_on_length ? static_cast<std::size_t>(count * type_size(type)) : 0);
   }
 
   // Returns the algorithm of a collective among the ranks of this node, as a step of a collective that spans nodes.
@@ -63,12 +63,12 @@ class NodeComm {
   const Layout& layout() const { return layout_; }
   // Returns the communicator of this rank's lane; MPI_COMM_NULL if the communicator lies in one node or the rank is in
   // no lane.
-  MPI_Comm lane() const { return lane_; }
+  MPI_Comm lane_comm() const { return lane_comm_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
  private:
-  enum class State { counting, direct, left_to_mpi };
+  enum class ConnectionState { counting_calls, direct, left_to_mpi };
 
   static int attribute_key();
   // Sets `node` to the state that is attached to a communicator, or to null if there is none. Returns false if the
@@ -77,28 +77,28 @@ class NodeComm {
   static int delete_attribute(MPI_Comm comm, int key, void* value, void* extra);
   NodeComm* count_call();
   void connect_ranks();
-  bool map_peer_boxes(const std::vector<RankCard>& cards);
+  bool map_peer_boxes(const std::vector<RankConnectionInfo>& infos);
   bool create_lane_communicator();
   void free_lane_communicator();
 
-  // First the members that each collective reads, so that they share cache lines.
-  State state_ = State::counting;
+  // The members that each collective reads come first, so that they share cache lines.
+  ConnectionState connection_state_ = ConnectionState::counting_calls;
   bool spans_nodes_ = false, counts_lengths_ = settings().counts_lengths;
   int rank_ = 0, ranks_ = 0;
   std::unique_ptr<Exchange<LivePort>> exchange_;
-  Selection selection_, in_node_selection_;
+  AlgorithmSelection selection_, in_node_selection_;
 
   MPI_Comm comm_;
-  int calls_ = 0;
-  std::size_t own_offset_ = 0;
+  int num_calls_ = 0;
+  std::size_t own_box_offset_ = 0;
   Layout layout_;
-  MPI_Comm lane_ = MPI_COMM_NULL;
+  MPI_Comm lane_comm_ = MPI_COMM_NULL;
   std::vector<Box*> boxes_;  // boxes of the ranks of this node, by local index
-  std::vector<std::uint64_t> closed_;
+  std::vector<std::uint64_t> closed_before_;
   std::unique_ptr<LivePort> port_;
 };
 
 // Called before the MPI library is finalised: from then on, the lanes of communicators that still exist are not freed.
-void stop_freeing_lanes();
+void stop_freeing_lane_comms();
 
 }  // namespace nearfield::collectives

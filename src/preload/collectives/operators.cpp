@@ -5,7 +5,7 @@
 namespace nearfield::collectives {
 namespace {
 
-using Kernel = void (*)(void*, const void*, const void*, std::size_t);
+using CombineFunction = void (*)(void*, const void*, const void*, std::size_t);
 
 template <class T, class Combine>
 void combine_elements(void* out, const void* a, const void* b, std::size_t n) {
@@ -28,8 +28,8 @@ struct Xor { template <class T> T operator()(T a, T b) const { return static_cas
 // clang-format on
 
 template <class Combine>
-Kernel kernel_for_integers(ElementType arithmetic) {
-  switch (arithmetic) {
+CombineFunction combine_function_for_integers(ElementType element_type) {
+  switch (element_type) {
     case ElementType::int8:
       return combine_elements<std::int8_t, Combine>;
     case ElementType::uint8:
@@ -52,14 +52,14 @@ Kernel kernel_for_integers(ElementType arithmetic) {
 }
 
 template <class Combine>
-Kernel kernel_for_numbers(ElementType arithmetic) {
-  if (arithmetic == ElementType::float32) return combine_elements<float, Combine>;
-  if (arithmetic == ElementType::float64) return combine_elements<double, Combine>;
-  return kernel_for_integers<Combine>(arithmetic);
+CombineFunction combine_function_for_numbers(ElementType element_type) {
+  if (element_type == ElementType::float32) return combine_elements<float, Combine>;
+  if (element_type == ElementType::float64) return combine_elements<double, Combine>;
+  return combine_function_for_integers<Combine>(element_type);
 }
 
-bool is_floating_type(ElementType arithmetic) {
-  return arithmetic == ElementType::float32 || arithmetic == ElementType::float64;
+bool is_floating_type(ElementType element_type) {
+  return element_type == ElementType::float32 || element_type == ElementType::float64;
 }
 
 bool is_pair_type(MPI_Datatype type) {
@@ -77,35 +77,35 @@ bool is_complex_type(MPI_Datatype type) {
 
 }  // namespace
 
-bool Operator::find(MPI_Op op, MPI_Datatype type, Operator& found) {
-  const PredefinedType* const named = find_predefined_type(type);
-  if (!named) return false;
-  found.width_ = named->extent;
-  found.op_ = op;
-  found.type_ = type;
-  found.kernel_ = nullptr;
-  const ElementType arithmetic = named->arithmetic;
-  if (op == MPI_SUM) found.kernel_ = kernel_for_numbers<Sum>(arithmetic);
-  if (op == MPI_PROD) found.kernel_ = kernel_for_numbers<Product>(arithmetic);
-  if (op == MPI_MAX) found.kernel_ = kernel_for_integers<Maximum>(arithmetic);
-  if (op == MPI_MIN) found.kernel_ = kernel_for_integers<Minimum>(arithmetic);
-  if (op == MPI_BAND) found.kernel_ = kernel_for_integers<And>(arithmetic);
-  if (op == MPI_BOR) found.kernel_ = kernel_for_integers<Or>(arithmetic);
-  if (op == MPI_BXOR) found.kernel_ = kernel_for_integers<Xor>(arithmetic);
-  if (found.kernel_) return true;
+bool Operator::find_operator(MPI_Op op, MPI_Datatype type, Operator& result) {
+  const PredefinedType* const predefined = find_predefined_type(type);
+  if (!predefined) return false;
+  result.element_extent_bytes_ = predefined->extent_bytes;
+  result.op_ = op;
+  result.type_ = type;
+  result.combine_ = nullptr;
+  const ElementType element_type = predefined->element_type;
+  if (op == MPI_SUM) result.combine_ = combine_function_for_numbers<Sum>(element_type);
+  if (op == MPI_PROD) result.combine_ = combine_function_for_numbers<Product>(element_type);
+  if (op == MPI_MAX) result.combine_ = combine_function_for_integers<Maximum>(element_type);
+  if (op == MPI_MIN) result.combine_ = combine_function_for_integers<Minimum>(element_type);
+  if (op == MPI_BAND) result.combine_ = combine_function_for_integers<And>(element_type);
+  if (op == MPI_BOR) result.combine_ = combine_function_for_integers<Or>(element_type);
+  if (op == MPI_BXOR) result.combine_ = combine_function_for_integers<Xor>(element_type);
+  if (result.combine_) return true;
   // For the remaining pairs MPI_Reduce_local computes, since the results for NaN and for equal values differ between
   // MPI libraries.
-  if (op == MPI_MAX || op == MPI_MIN) return is_floating_type(arithmetic);
+  if (op == MPI_MAX || op == MPI_MIN) return is_floating_type(element_type);
   if (op == MPI_LAND || op == MPI_LOR || op == MPI_LXOR)
-    return (arithmetic != ElementType::none && !is_floating_type(arithmetic)) || type == MPI_LOGICAL ||
+    return (element_type != ElementType::none && !is_floating_type(element_type)) || type == MPI_LOGICAL ||
            type == MPI_C_BOOL;
   if (op == MPI_MINLOC || op == MPI_MAXLOC) return is_pair_type(type);
   return (op == MPI_SUM || op == MPI_PROD) && is_complex_type(type);
 }
 
 void Operator::operator()(void* out, const void* a, const void* b, std::size_t n) const {
-  if (kernel_) return kernel_(out, a, b, n);
-  if (out != a) std::memcpy(out, a, n * width_);
+  if (combine_) return combine_(out, a, b, n);
+  if (out != a) std::memcpy(out, a, n * element_extent_bytes_);
   PMPI(MPI_Reduce_local)(b, out, static_cast<int>(n), type_, op_);
 }
 

@@ -11,7 +11,7 @@
 namespace nearfield::collectives {
 namespace {
 
-constexpr std::string_view operation_names[operation_count] = {
+constexpr std::string_view operation_names[num_operations] = {
     "barrier", "bcast", "gather", "scatter", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter", "scan"};
 constexpr std::string_view algorithm_names[] = {"flat",     "whole",   "slices", "grouped",
                                                 "doubling", "leaders", "lanes",  "mpi"};
@@ -48,9 +48,9 @@ bool is_multi_node_algorithm(Algorithm algorithm) {
 }
 
 // The defaults for communicators that span nodes: algorithms that send fewer messages between nodes, or copy less
-// inside a node, on any network. Long data pass through one rank or are copied once more by these algorithms, while the
-// MPI library's own algorithms overlap communication between nodes with copies inside a node; which is faster then is
-// unknown without a measurement, so the default is the MPI library's algorithm.
+// inside a node, on any network. For long data, these algorithms send everything through one rank or copy it once more,
+// while the MPI library's own algorithms overlap communication between nodes with copies inside a node; which of them
+// is faster is unknown without a measurement, so the default is the MPI library's algorithm.
 constexpr std::string_view multi_node_defaults[] = {
     "barrier@2x2=leaders",
     "bcast@2x2=leaders-65536+mpi",
@@ -70,13 +70,13 @@ constexpr std::string_view multi_node_defaults[] = {
 // blocks than these, it is unknown whether flat algorithms are faster than messages.
 struct DefaultEntry {
   int min_ranks;
-  std::string_view entry;
+  std::string_view rule;
 };
-constexpr DefaultEntry many_rank_defaults[] = {{16, "barrier@2=doubling"},
-                                               {16, "allreduce@2=doubling-8192+slices"},
-                                               {16, "reduce@2=doubling-8192+flat"},
-                                               {17, "allgather@2=mpi-1024+flat"},
-                                               {17, "alltoall@2=mpi-1023+flat"}};
+constexpr DefaultEntry many_ranks_defaults[] = {{16, "barrier@2=doubling"},
+                                                {16, "allreduce@2=doubling-8192+slices"},
+                                                {16, "reduce@2=doubling-8192+flat"},
+                                                {17, "allgather@2=mpi-1024+flat"},
+                                                {17, "alltoall@2=mpi-1023+flat"}};
 
 template <class Number>
 bool parse_number(std::string_view text, Number& number) {
@@ -84,12 +84,13 @@ bool parse_number(std::string_view text, Number& number) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Removes the part of `rest` up to and including the first separator. Returns this part without the separator.
-std::string_view split_off_until(std::string_view& rest, char separator) {
-  const std::size_t at = std::min(rest.find(separator), rest.size());
-  const std::string_view taken = rest.substr(0, at);
-  rest.remove_prefix(std::min(at + 1, rest.size()));
-  return taken;
+// Removes the part of `remaining_text` up to and including the first separator. Returns this part without the
+// separator.
+std::string_view split_off_until(std::string_view& remaining_text, char separator) {
+  const std::size_t at = std::min(remaining_text.find(separator), remaining_text.size());
+  const std::string_view part = remaining_text.substr(0, at);
+  remaining_text.remove_prefix(std::min(at + 1, remaining_text.size()));
+  return part;
 }
 
 // Parses "grouped8" (groups of 8 ranks) or the name of another algorithm of the operation. Returns false if `text` is
@@ -99,64 +100,65 @@ bool parse_choice(std::string_view text, Operation operation, AlgorithmChoice& c
   const int algorithm = index_of_name(algorithm_names, text.substr(0, end));
   if (algorithm < 0 || !has_algorithm(operation, static_cast<Algorithm>(algorithm))) return false;
   choice = {static_cast<Algorithm>(algorithm), 0};
-  const bool has_group = end < text.size(), needs_group = choice.algorithm == Algorithm::grouped;
-  if (!needs_group) return !has_group;
-  return parse_number(text.substr(end), choice.group) && choice.group > 1;
+  const bool has_group_size = end < text.size(), needs_group_size = choice.algorithm == Algorithm::grouped;
+  if (!needs_group_size) return !has_group_size;
+  return parse_number(text.substr(end), choice.ranks_per_group) && choice.ranks_per_group > 1;
 }
 
 }  // namespace
 
-AlgorithmOverride algorithm_overrides[operation_count];
+AlgorithmOverride algorithm_overrides[num_operations];
 
 const char* operation_name(Operation operation) { return operation_names[static_cast<std::size_t>(operation)].data(); }
 
-Selection::Selection(const std::vector<SelectionEntry>& entries, int ranks, int nodes) {
-  const auto take = [this](std::string_view text) {
-    if (SelectionEntry entry; parse_selection_entry(text.data(), text.size(), entry))
-      ranges_[static_cast<std::size_t>(entry.operation)] = entry.ranges;
+AlgorithmSelection::AlgorithmSelection(const std::vector<AlgorithmRule>& rules, int ranks, int nodes) {
+  const auto use_entry = [this](std::string_view text) {
+    if (AlgorithmRule rule; parse_algorithm_rule(text.data(), text.size(), rule))
+      ranges_[static_cast<std::size_t>(rule.operation)] = rule.ranges;
   };
   if (nodes > 1)
-    for (const std::string_view text : multi_node_defaults) take(text);
+    for (const std::string_view text : multi_node_defaults) use_entry(text);
   else
-    for (const auto& [min_ranks, text] : many_rank_defaults)
-      if (ranks >= min_ranks) take(text);
-  std::array<double, operation_count> nearest;
-  nearest.fill(std::numeric_limits<double>::infinity());
-  for (const SelectionEntry& entry : entries) {
-    const auto index = static_cast<std::size_t>(entry.operation);
-    const double of_ranks = std::abs(std::log2(static_cast<double>(entry.ranks) / ranks)),
-                 of_nodes = std::abs(std::log2(static_cast<double>(entry.nodes) / nodes));
-    const bool is_near = std::max(of_ranks, of_nodes) < 1 + 1e-9 && (entry.nodes > 1) == (nodes > 1);
-    if (!is_near || of_ranks + of_nodes >= nearest[index]) continue;
-    nearest[index] = of_ranks + of_nodes;
-    ranges_[index] = entry.ranges;
+    for (const auto& [min_ranks, text] : many_ranks_defaults)
+      if (ranks >= min_ranks) use_entry(text);
+  std::array<double, num_operations> nearest_distance;
+  nearest_distance.fill(std::numeric_limits<double>::infinity());
+  for (const AlgorithmRule& rule : rules) {
+    const auto index = static_cast<std::size_t>(rule.operation);
+    const double rank_distance = std::abs(std::log2(static_cast<double>(rule.ranks_per_node) / ranks)),
+                 node_distance = std::abs(std::log2(static_cast<double>(rule.num_nodes) / nodes));
+    const bool is_near = std::max(rank_distance, node_distance) < 1 + 1e-9 && (rule.num_nodes > 1) == (nodes > 1);
+    if (!is_near || rank_distance + node_distance >= nearest_distance[index]) continue;
+    nearest_distance[index] = rank_distance + node_distance;
+    ranges_[index] = rule.ranges;
   }
 }
 
-bool parse_selection_entry(const char* text, std::size_t length, SelectionEntry& entry) {
-  std::string_view rest(text, length);
-  const int operation = index_of_name(operation_names, split_off_until(rest, '@'));
-  std::string_view place = split_off_until(rest, '=');
-  const bool has_nodes = place.find('x') != place.npos;
-  if (operation < 0 || !parse_number(split_off_until(place, 'x'), entry.ranks)) return false;
-  entry.nodes = 1;
-  if (has_nodes && (!parse_number(place, entry.nodes) || entry.nodes < 2)) return false;
-  if (entry.ranks < 2) return false;
-  entry.operation = static_cast<Operation>(operation);
-  entry.ranges.clear();
-  std::size_t before = 0;
-  while (!rest.empty()) {
-    std::string_view range = split_off_until(rest, '+');
+bool parse_algorithm_rule(const char* text, std::size_t length, AlgorithmRule& rule) {
+  std::string_view remaining_text(text, length);
+  const int operation = index_of_name(operation_names, split_off_until(remaining_text, '@'));
+  std::string_view layout_text = split_off_until(remaining_text, '=');
+  const bool has_nodes = layout_text.find('x') != layout_text.npos;
+  if (operation < 0 || !parse_number(split_off_until(layout_text, 'x'), rule.ranks_per_node)) return false;
+  rule.num_nodes = 1;
+  if (has_nodes && (!parse_number(layout_text, rule.num_nodes) || rule.num_nodes < 2)) return false;
+  if (rule.ranks_per_node < 2) return false;
+  rule.operation = static_cast<Operation>(operation);
+  rule.ranges.clear();
+  std::size_t previous_last_bytes = 0;
+  while (!remaining_text.empty()) {
+    std::string_view range = split_off_until(remaining_text, '+');
     const bool has_length = range.find('-') != range.npos;
     AlgorithmChoice choice;
-    if (!parse_choice(split_off_until(range, '-'), entry.operation, choice)) return false;
+    if (!parse_choice(split_off_until(range, '-'), rule.operation, choice)) return false;
     if (choice.algorithm != Algorithm::mpi && is_multi_node_algorithm(choice.algorithm) != has_nodes) return false;
-    std::size_t last = SIZE_MAX;
-    if (has_length ? !parse_number(range, last) || last < before : !rest.empty()) return false;
-    entry.ranges.push_back({last, choice});
-    before = last;
+    std::size_t last_bytes = SIZE_MAX;
+    if (has_length ? !parse_number(range, last_bytes) || last_bytes < previous_last_bytes : !remaining_text.empty())
+      return false;
+    rule.ranges.push_back({last_bytes, choice});
+    previous_last_bytes = last_bytes;
   }
-  return !entry.ranges.empty();
+  return !rule.ranges.empty();
 }
 
 }  // namespace nearfield::collectives
@@ -165,9 +167,9 @@ bool parse_selection_entry(const char* text, std::size_t length, SelectionEntry&
 // Returns false if there is no such operation, or the operation has no such algorithm.
 NEARFIELD_EXPORT bool nearfield_collectives_override(const char* operation, const char* algorithm) {
   using namespace nearfield::collectives;
-  const int of = index_of_name(operation_names, operation);
+  const int operation_index = index_of_name(operation_names, operation);
   AlgorithmChoice choice;
-  if (of < 0 || !parse_choice(algorithm, static_cast<Operation>(of), choice)) return false;
-  algorithm_overrides[of].store(choice, std::memory_order_relaxed);
+  if (operation_index < 0 || !parse_choice(algorithm, static_cast<Operation>(operation_index), choice)) return false;
+  algorithm_overrides[operation_index].store(choice, std::memory_order_relaxed);
   return true;
 }

@@ -25,29 +25,29 @@ std::uint64_t extend_digest(std::uint64_t value, const char* text, std::size_t l
 }
 
 Settings parse_settings(const char* text) {
-  Settings read;
-  read.counts_lengths = is_counting_lengths();
+  Settings parsed;
+  parsed.counts_lengths = is_counting_lengths();
   while (text && *text) {
     const std::size_t length = std::strcspn(text, ",");
-    if (SelectionEntry entry; parse_selection_entry(text, length, entry)) {
-      read.digest = extend_digest(read.digest, text, length);
-      read.selection.push_back(std::move(entry));
-    } else if (length && !parse_number_setting(text, "after", read.after) &&
-               !parse_number_setting(text, "summary", read.summary) &&
-               !parse_number_setting(text, "node_ranks", read.node_ranks) &&
-               !parse_number_setting(text, "all_nodes", read.all_nodes))
+    if (AlgorithmRule entry; parse_algorithm_rule(text, length, entry)) {
+      parsed.rules_digest = extend_digest(parsed.rules_digest, text, length);
+      parsed.algorithm_rules.push_back(std::move(entry));
+    } else if (length && !parse_number_setting(text, "after", parsed.num_calls_before_connecting) &&
+               !parse_number_setting(text, "summary", parsed.summary_level) &&
+               !parse_number_setting(text, "node_ranks", parsed.ranks_per_node_for_tests) &&
+               !parse_number_setting(text, "all_nodes", parsed.is_on_all_nodes))
       std::fprintf(stderr, "nearfield: NEARFIELD_COLLECTIVES: '%.*s' is not understood and changes nothing\n",
                    static_cast<int>(length), text);
     text += length + (text[length] == ',');
   }
-  return read;
+  return parsed;
 }
 
 }  // namespace
 
 const Settings& settings() {
-  static const Settings read = parse_settings(std::getenv("NEARFIELD_COLLECTIVES"));
-  return read;
+  static const Settings parsed = parse_settings(std::getenv("NEARFIELD_COLLECTIVES"));
+  return parsed;
 }
 
 }  // namespace nearfield::collectives

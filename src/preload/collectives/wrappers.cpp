@@ -1,8 +1,8 @@
 // The MPI functions on which this library interposes. A call is direct if this library performs the collective itself:
 // if the communicator lies in one node, the arguments are valid, and the operator is listed in operators.hpp. On
 // communicators that span nodes, across_nodes.hpp performs some collectives. All other calls are forwarded to the MPI
-// library, which also reports all errors. Whether a call is direct depends only on what MPI makes equal on all ranks of
-// a correct program.
+// library, which also reports all errors. Whether a call is direct depends only on arguments that are equal on all
+// ranks of a correct program.
 #include "base/export.h"
 #include "base/job_watch.hpp"
 #include "preload/collectives/across_nodes.hpp"
@@ -24,14 +24,14 @@ bool are_valid_arguments(const void* buffer, std::int64_t count, MPI_Datatype ty
 }
 
 NodeComm* find_node_comm(MPI_Comm comm, int root) {
-  NodeComm* const node = NodeComm::find(comm);
+  NodeComm* const node = NodeComm::find_or_create(comm);
   return node && root >= 0 && root < node->ranks() ? node : nullptr;
 }
-// Returns `node`, or null if the communicator spans nodes.
-NodeComm* null_if_spanning_nodes(NodeComm* node) { return node && !node->spans_nodes() ? node : nullptr; }
+// Returns `node`; null if the communicator spans nodes.
+NodeComm* node_unless_spanning_nodes(NodeComm* node) { return node && !node->spans_nodes() ? node : nullptr; }
 
-// Returns `node`, or null if the MPI library's own algorithm is selected for this operation and length.
-NodeComm* null_if_left_to_mpi(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
+// Returns `node`; null if the MPI library's own algorithm is selected for this operation and length.
+NodeComm* node_unless_mpi_selected(NodeComm* node, Operation operation, std::int64_t count, MPI_Datatype type) {
   return node && node->choose_algorithm(operation, count, type).algorithm != Algorithm::mpi ? node : nullptr;
 }
 
@@ -43,11 +43,11 @@ struct BufferPart {
   std::int64_t count;
   MPI_Datatype type;
 };
-NodeComm* null_if_left_to_mpi(NodeComm* node, Operation operation, const BufferPart& block) {
-  return null_if_left_to_mpi(node, operation, block.count, block.type);
+NodeComm* node_unless_mpi_selected(NodeComm* node, Operation operation, const BufferPart& block) {
+  return node_unless_mpi_selected(node, operation, block.count, block.type);
 }
 BufferPart part_at(const void* buffer, std::int64_t displacement, std::int64_t count, MPI_Datatype type) {
-  return {as_bytes(buffer) + displacement * extent_of(type), count, type};
+  return {as_bytes(buffer) + displacement * type_extent(type), count, type};
 }
 
 template <class GetBufferPart>
@@ -60,25 +60,26 @@ bool are_valid_parts(int ranks, GetBufferPart part) {
 // Returns the parts of all ranks as contiguous data, packed if needed.
 template <class GetBufferPart>
 std::vector<SendBuffer> make_send_buffers(const NodeComm& node, GetBufferPart part, MPI_Comm comm) {
-  std::vector<SendBuffer> made;
-  made.reserve(static_cast<std::size_t>(node.ranks()));
-  for (int i = 0; i < node.ranks(); ++i) made.emplace_back(part(i).buffer, part(i).count, part(i).type, comm);
-  return made;
+  std::vector<SendBuffer> buffers;
+  buffers.reserve(static_cast<std::size_t>(node.ranks()));
+  for (int i = 0; i < node.ranks(); ++i) buffers.emplace_back(part(i).buffer, part(i).count, part(i).type, comm);
+  return buffers;
 }
 template <class GetBufferPart>
 std::vector<ReceiveBuffer> make_receive_buffers(const NodeComm& node, GetBufferPart part, MPI_Comm comm) {
-  std::vector<ReceiveBuffer> made;
-  made.reserve(static_cast<std::size_t>(node.ranks()));
-  for (int i = 0; i < node.ranks(); ++i) made.emplace_back(as_bytes(part(i).buffer), part(i).count, part(i).type, comm);
-  return made;
+  std::vector<ReceiveBuffer> buffers;
+  buffers.reserve(static_cast<std::size_t>(node.ranks()));
+  for (int i = 0; i < node.ranks(); ++i)
+    buffers.emplace_back(as_bytes(part(i).buffer), part(i).count, part(i).type, comm);
+  return buffers;
 }
-auto pieces_of(const std::vector<SendBuffer>& parts) {
+auto get_piece_from(const std::vector<SendBuffer>& parts) {
   return [&parts](int rank) {
     const SendBuffer& part = parts[static_cast<std::size_t>(rank)];
     return Piece{part.data(), part.bytes()};
   };
 }
-auto targets_in(const std::vector<ReceiveBuffer>& parts) {
+auto get_target_from(const std::vector<ReceiveBuffer>& parts) {
   return [&parts](int rank) {
     const ReceiveBuffer& part = parts[static_cast<std::size_t>(rank)];
     return std::pair(part.data(), part.bytes());
@@ -94,7 +95,7 @@ void copy_own_part(const SendBuffer& from, ReceiveBuffer& to) {
 // ---- direct collectives: each function returns whether it has performed the collective
 
 bool try_barrier(MPI_Comm comm) {
-  NodeComm* const node = NodeComm::find(comm);
+  NodeComm* const node = NodeComm::find_or_create(comm);
   if (!node) return false;
   if (node->spans_nodes()) return across_nodes::barrier(*node);
   const AlgorithmChoice choice = node->choose_algorithm(Operation::barrier, 0);
@@ -131,12 +132,13 @@ bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MP
   return true;
 }
 
-// `has_blocks`: all ranks send the same number of bytes (MPI_Gather), so the length of the root's first part selects
-// the algorithm.
+// `has_equal_blocks`: all ranks send the same number of bytes (MPI_Gather), so the length of the root's first part
+// selects the algorithm; otherwise (MPI_Gatherv) no algorithm is selected by length.
 template <class GetBufferPart>
-bool try_gather(BufferPart own, GetBufferPart part, int root, MPI_Comm comm, bool has_blocks) {
-  NodeComm* node = null_if_spanning_nodes(find_node_comm(comm, root));
-  if (node && has_blocks) node = null_if_left_to_mpi(node, Operation::gather, node->rank() == root ? part(0) : own);
+bool try_gather(BufferPart own, GetBufferPart part, int root, MPI_Comm comm, bool has_equal_blocks) {
+  NodeComm* node = node_unless_spanning_nodes(find_node_comm(comm, root));
+  if (node && has_equal_blocks)
+    node = node_unless_mpi_selected(node, Operation::gather, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
     if (!are_valid_arguments(own.buffer, own.count, own.type)) return false;
@@ -148,16 +150,17 @@ bool try_gather(BufferPart own, GetBufferPart part, int root, MPI_Comm comm, boo
   std::vector<ReceiveBuffer> parts = make_receive_buffers(*node, part, comm);
   if (own.buffer != MPI_IN_PLACE)
     copy_own_part(SendBuffer(own.buffer, own.count, own.type, comm), parts[static_cast<std::size_t>(root)]);
-  gather(node->exchange(), nullptr, 0, root, targets_in(parts));
+  gather(node->exchange(), nullptr, 0, root, get_target_from(parts));
   for (int i = 0; i < node->ranks(); ++i)
     if (i != root) parts[static_cast<std::size_t>(i)].unpack();
   return true;
 }
 
 template <class GetBufferPart>
-bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bool has_blocks) {
-  NodeComm* node = null_if_spanning_nodes(find_node_comm(comm, root));
-  if (node && has_blocks) node = null_if_left_to_mpi(node, Operation::scatter, node->rank() == root ? part(0) : own);
+bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bool has_equal_blocks) {
+  NodeComm* node = node_unless_spanning_nodes(find_node_comm(comm, root));
+  if (node && has_equal_blocks)
+    node = node_unless_mpi_selected(node, Operation::scatter, node->rank() == root ? part(0) : own);
   if (!node) return false;
   if (node->rank() != root) {
     if (!are_valid_arguments(own.buffer, own.count, own.type)) return false;
@@ -168,7 +171,7 @@ bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bo
   }
   if (!are_valid_parts(node->ranks(), part)) return false;
   const std::vector<SendBuffer> parts = make_send_buffers(*node, part, comm);
-  scatter(node->exchange(), pieces_of(parts), nullptr, 0, root);
+  scatter(node->exchange(), get_piece_from(parts), nullptr, 0, root);
   if (own.buffer == MPI_IN_PLACE) return true;
   ReceiveBuffer data(as_bytes(own.buffer), own.count, own.type, comm);
   copy_own_part(parts[static_cast<std::size_t>(root)], data);
@@ -176,69 +179,69 @@ bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bo
 }
 
 bool try_allgather(BufferPart own, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
-  NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find(comm) : nullptr;
-  NodeComm* const node = null_if_left_to_mpi(found, Operation::allgather, count, type);
+  NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find_or_create(comm) : nullptr;
+  NodeComm* const node = node_unless_mpi_selected(found, Operation::allgather, count, type);
   if (!node) return false;
   if (own.buffer == MPI_IN_PLACE) own = part_at(receive, node->rank() * count, count, type);
   const SendBuffer data(own.buffer, own.count, own.type, comm);
-  ReceiveBuffer all(receive, count * node->ranks(), type, comm);
-  const std::size_t bytes = all.bytes() / static_cast<std::size_t>(node->ranks());
+  ReceiveBuffer received_data(receive, count * node->ranks(), type, comm);
+  const std::size_t bytes = received_data.bytes() / static_cast<std::size_t>(node->ranks());
   if (node->spans_nodes()) {
-    const bool is_done = across_nodes::allgather(*node, data.data(), all.data(), bytes);
-    if (is_done) all.unpack();
+    const bool is_done = across_nodes::allgather(*node, data.data(), received_data.data(), bytes);
+    if (is_done) received_data.unpack();
     return is_done;
   }
   allgather(node->exchange(), data.data(), data.bytes(),
-            [&](int rank) { return std::pair(all.data() + static_cast<std::size_t>(rank) * bytes, bytes); });
-  all.unpack();
+            [&](int rank) { return std::pair(received_data.data() + static_cast<std::size_t>(rank) * bytes, bytes); });
+  received_data.unpack();
   return true;
 }
 
 template <class GetBufferPart>
 bool try_allgatherv(BufferPart own, GetBufferPart part, MPI_Comm comm) {
-  NodeComm* const node = null_if_spanning_nodes(NodeComm::find(comm));
+  NodeComm* const node = node_unless_spanning_nodes(NodeComm::find_or_create(comm));
   if (!node || !are_valid_parts(node->ranks(), part)) return false;
   if (own.buffer == MPI_IN_PLACE) own = part(node->rank());
   const SendBuffer data(own.buffer, own.count, own.type, comm);
   std::vector<ReceiveBuffer> parts = make_receive_buffers(*node, part, comm);
-  allgather(node->exchange(), data.data(), data.bytes(), targets_in(parts));
+  allgather(node->exchange(), data.data(), data.bytes(), get_target_from(parts));
   for (ReceiveBuffer& one : parts) one.unpack();
   return true;
 }
 
 bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_type, void* receive, std::int64_t count,
                   MPI_Datatype type, MPI_Comm comm) {
-  NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find(comm) : nullptr;
-  NodeComm* const node = null_if_left_to_mpi(found, Operation::alltoall, count, type);
+  NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find_or_create(comm) : nullptr;
+  NodeComm* const node = node_unless_mpi_selected(found, Operation::alltoall, count, type);
   if (!node) return false;
   const bool is_in_place = send == MPI_IN_PLACE;
-  SendBuffer out(is_in_place ? receive : send, (is_in_place ? count : send_count) * node->ranks(),
-                 is_in_place ? type : send_type, comm);
-  if (is_in_place) out.ensure_private_copy();
-  ReceiveBuffer in(receive, count * node->ranks(), type, comm);
-  const std::size_t bytes = in.bytes() / static_cast<std::size_t>(node->ranks());
+  SendBuffer send_data(is_in_place ? receive : send, (is_in_place ? count : send_count) * node->ranks(),
+                       is_in_place ? type : send_type, comm);
+  if (is_in_place) send_data.ensure_private_copy();
+  ReceiveBuffer received_data(receive, count * node->ranks(), type, comm);
+  const std::size_t bytes = received_data.bytes() / static_cast<std::size_t>(node->ranks());
   if (node->spans_nodes()) {
-    const bool is_done = across_nodes::alltoall(*node, out.data(), in.data(), bytes);
-    if (is_done) in.unpack();
+    const bool is_done = across_nodes::alltoall(*node, send_data.data(), received_data.data(), bytes);
+    if (is_done) received_data.unpack();
     return is_done;
   }
-  alltoall(node->exchange(), out.data(), in.data(), bytes);
-  in.unpack();
+  alltoall(node->exchange(), send_data.data(), received_data.data(), bytes);
+  received_data.unpack();
   return true;
 }
 
 template <class GetSent, class GetReceived>
-bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Comm comm) {
-  NodeComm* const node = null_if_spanning_nodes(NodeComm::find(comm));
-  if (!node || !are_valid_parts(node->ranks(), received)) return false;
-  if (!is_in_place && !are_valid_parts(node->ranks(), sent)) return false;
-  std::vector<SendBuffer> out =
-      is_in_place ? make_send_buffers(*node, received, comm) : make_send_buffers(*node, sent, comm);
+bool try_alltoallv(bool is_in_place, GetSent send_part, GetReceived receive_part, MPI_Comm comm) {
+  NodeComm* const node = node_unless_spanning_nodes(NodeComm::find_or_create(comm));
+  if (!node || !are_valid_parts(node->ranks(), receive_part)) return false;
+  if (!is_in_place && !are_valid_parts(node->ranks(), send_part)) return false;
+  std::vector<SendBuffer> send_buffers =
+      is_in_place ? make_send_buffers(*node, receive_part, comm) : make_send_buffers(*node, send_part, comm);
   if (is_in_place)
-    for (SendBuffer& one : out) one.ensure_private_copy();
-  std::vector<ReceiveBuffer> in = make_receive_buffers(*node, received, comm);
-  alltoallv(node->exchange(), pieces_of(out), targets_in(in));
-  for (ReceiveBuffer& one : in) one.unpack();
+    for (SendBuffer& one : send_buffers) one.ensure_private_copy();
+  std::vector<ReceiveBuffer> receive_buffers = make_receive_buffers(*node, receive_part, comm);
+  alltoallv(node->exchange(), get_piece_from(send_buffers), get_target_from(receive_buffers));
+  for (ReceiveBuffer& one : receive_buffers) one.unpack();
   return true;
 }
 
@@ -247,32 +250,35 @@ bool try_alltoallv(bool is_in_place, GetSent sent, GetReceived received, MPI_Com
 template <class Reduce>
 bool try_reduction(Operation operation, const void* send, const void* receive, std::int64_t count, MPI_Datatype type,
                    MPI_Op op, NodeComm* node, Reduce reduce) {
-  Operator combine;
+  Operator op_on_type;
   const void* const source = send == MPI_IN_PLACE ? receive : send;
-  if (!node || !are_valid_arguments(source, count, type) || !Operator::find(op, type, combine)) return false;
+  if (!node || !are_valid_arguments(source, count, type) || !Operator::find_operator(op, type, op_on_type))
+    return false;
   const AlgorithmChoice choice = node->choose_algorithm(operation, count, type);
   if (choice.algorithm == Algorithm::mpi) return false;
-  const LiveReduction all{static_cast<std::size_t>(count), combine.width(), combine};
-  return reduce(*node, as_bytes(source), all, choice);
+  const LiveReduction reduction{static_cast<std::size_t>(count), op_on_type.element_extent_bytes(), op_on_type};
+  return reduce(*node, as_bytes(source), reduction, choice);
 }
 
 bool try_reduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, int root,
                 MPI_Comm comm) {
   Bytes* const result = as_bytes(receive);
   return try_reduction(Operation::reduce, send, receive, count, type, op, find_node_comm(comm, root),
-                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, AlgorithmChoice choice) {
-                         if (node.spans_nodes()) return across_nodes::reduce(node, data, result, all, type, op, root);
-                         run_reduce(node.exchange(), data, result, all, root, choice);
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& reduction, AlgorithmChoice choice) {
+                         if (node.spans_nodes())
+                           return across_nodes::reduce(node, data, result, reduction, type, op, root);
+                         run_reduce(node.exchange(), data, result, reduction, root, choice);
                          return true;
                        });
 }
 
 bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   Bytes* const result = as_bytes(receive);
-  return try_reduction(Operation::allreduce, send, receive, count, type, op, NodeComm::find(comm),
-                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, AlgorithmChoice choice) {
-                         if (node.spans_nodes()) return across_nodes::allreduce(node, data, result, all, type, op);
-                         run_allreduce(node.exchange(), data, result, all, choice);
+  return try_reduction(Operation::allreduce, send, receive, count, type, op, NodeComm::find_or_create(comm),
+                       [&](NodeComm& node, const Bytes* data, const LiveReduction& reduction, AlgorithmChoice choice) {
+                         if (node.spans_nodes())
+                           return across_nodes::allreduce(node, data, result, reduction, type, op);
+                         run_allreduce(node.exchange(), data, result, reduction, choice);
                          return true;
                        });
 }
@@ -280,7 +286,7 @@ bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Data
 // `count(i)` returns the number of elements that rank i receives.
 template <class GetCount>
 bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  NodeComm* const node = null_if_spanning_nodes(NodeComm::find(comm));
+  NodeComm* const node = node_unless_spanning_nodes(NodeComm::find_or_create(comm));
   if (!node) return false;
   std::int64_t total = 0;
   Slice own{0, 0};
@@ -291,31 +297,32 @@ bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Dat
     if (i == node->rank()) own.end = static_cast<std::size_t>(total);
   }
   return try_reduction(Operation::reduce_scatter, send, receive, total, type, op, node,
-                       [&](NodeComm& found, const Bytes* data, const LiveReduction& all, AlgorithmChoice) {
-                         reduce_scatter(found.exchange(), data, as_bytes(receive), own, all);
+                       [&](NodeComm& found, const Bytes* data, const LiveReduction& reduction, AlgorithmChoice) {
+                         reduce_scatter(found.exchange(), data, as_bytes(receive), own, reduction);
                          return true;
                        });
 }
 
 bool try_scan(const void* send, void* receive, std::int64_t count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
               bool is_exclusive) {
-  return try_reduction(Operation::scan, send, receive, count, type, op, null_if_spanning_nodes(NodeComm::find(comm)),
-                       [&](NodeComm& node, const Bytes* data, const LiveReduction& all, AlgorithmChoice) {
-                         scan(node.exchange(), data, as_bytes(receive), all, node.rank() - (is_exclusive ? 1 : 0));
-                         return true;
-                       });
+  return try_reduction(
+      Operation::scan, send, receive, count, type, op, node_unless_spanning_nodes(NodeComm::find_or_create(comm)),
+      [&](NodeComm& node, const Bytes* data, const LiveReduction& reduction, AlgorithmChoice) {
+        scan(node.exchange(), data, as_bytes(receive), reduction, node.rank() - (is_exclusive ? 1 : 0));
+        return true;
+      });
 }
 
 }  // namespace
 
-// Defines the wrapper of the MPI function `name`. `attempt` is an expression that performs the collective and is true
-// if it has succeeded; if it is false, the wrapper calls the MPI library.
-#define WRAP(name, parameters, arguments, attempt)                           \
+// Defines the wrapper of the MPI function `name`. `try_collective` is an expression that performs the collective and is
+// true if it has succeeded; if it is false, the wrapper calls the MPI library.
+#define WRAP(name, parameters, arguments, try_collective)                    \
   NEARFIELD_EXPORT int name parameters {                                     \
-    static CallCounts& counts = *new CallCounts(#name);                      \
+    static FunctionCallCounts& counts = *new FunctionCallCounts(#name);      \
     CountedCall call(counts);                                                \
     const nearfield::NodeWait wait(NodeComm::waits_for_watched_nodes(comm)); \
-    call.is_direct = attempt;                                                \
+    call.is_direct = try_collective;                                         \
     return call.is_direct ? MPI_SUCCESS : PMPI(name) arguments;              \
   }                                                                          \
   NEARFIELD_EXPORT_PMPI(name)
@@ -327,7 +334,7 @@ NEARFIELD_EXPORT int MPI_Finalize() {
     if (rank == 0) print_call_summary(rank);
     write_call_lengths(rank, ranks);
   }
-  stop_freeing_lanes();
+  stop_freeing_lane_comms();
   nearfield::stop_job_watch();
   return PMPI(MPI_Finalize)();
 }
@@ -335,47 +342,49 @@ NEARFIELD_EXPORT_PMPI(MPI_Finalize)
 
 WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
 
-// Functions that return the part of rank i of a buffer: by arrays of counts and displacements in elements (LISTED), by
-// one count for all ranks (EVEN), or by arrays of counts, displacements in bytes and datatypes (TYPED).
-#define LISTED(buffer, counts, displacements, type) \
+// Functions that return the part of a buffer that belongs to rank i: by arrays of counts and displacements in elements
+// (PART_BY_COUNTS), by one count for all ranks (PART_BY_COUNT), or by arrays of counts, displacements in bytes and
+// datatypes (PART_BY_TYPES).
+#define PART_BY_COUNTS(buffer, counts, displacements, type) \
   [&](int i) { return part_at(buffer, displacements[i], counts[i], type); }
-#define EVEN(buffer, count, type) [&](int i) { return part_at(buffer, std::int64_t{i} * count, count, type); }
-#define TYPED(buffer, counts, displacements, types) \
+#define PART_BY_COUNT(buffer, count, type) [&](int i) { return part_at(buffer, std::int64_t{i} * count, count, type); }
+#define PART_BY_TYPES(buffer, counts, displacements, types) \
   [&](int i) { return BufferPart{as_bytes(buffer) + displacements[i], counts[i], types[i]}; }
-#define OWN(buffer, count, type) \
+#define OWN_PART(buffer, count, type) \
   BufferPart { buffer, count, type }
 
-#define ALL(suffix, Count, Displacement)                                                                              \
+#define WRAP_ALL_COLLECTIVES(suffix, Count, Displacement)                                                             \
   WRAP(MPI_Bcast##suffix, (void* buffer, Count n, MPI_Datatype type, int root, MPI_Comm comm),                        \
        (buffer, n, type, root, comm), try_bcast(buffer, n, type, root, comm))                                         \
   WRAP(MPI_Gather##suffix,                                                                                            \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, int root,       \
         MPI_Comm comm),                                                                                               \
        (from, n_from, t_from, to, n_to, t_to, root, comm),                                                            \
-       try_gather(OWN(from, n_from, t_from), EVEN(to, n_to, t_to), root, comm, true))                                 \
+       try_gather(OWN_PART(from, n_from, t_from), PART_BY_COUNT(to, n_to, t_to), root, comm, true))                   \
   WRAP(MPI_Gatherv##suffix,                                                                                           \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, const Count n_to[], const Displacement d_to[], \
         MPI_Datatype t_to, int root, MPI_Comm comm),                                                                  \
        (from, n_from, t_from, to, n_to, d_to, t_to, root, comm),                                                      \
-       try_gather(OWN(from, n_from, t_from), LISTED(to, n_to, d_to, t_to), root, comm, false))                        \
+       try_gather(OWN_PART(from, n_from, t_from), PART_BY_COUNTS(to, n_to, d_to, t_to), root, comm, false))           \
   WRAP(MPI_Scatter##suffix,                                                                                           \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, int root,       \
         MPI_Comm comm),                                                                                               \
        (from, n_from, t_from, to, n_to, t_to, root, comm),                                                            \
-       try_scatter(EVEN(from, n_from, t_from), OWN(to, n_to, t_to), root, comm, true))                                \
+       try_scatter(PART_BY_COUNT(from, n_from, t_from), OWN_PART(to, n_to, t_to), root, comm, true))                  \
   WRAP(MPI_Scatterv##suffix,                                                                                          \
        (const void* from, const Count n_from[], const Displacement d_from[], MPI_Datatype t_from, void* to,           \
         Count n_to, MPI_Datatype t_to, int root, MPI_Comm comm),                                                      \
        (from, n_from, d_from, t_from, to, n_to, t_to, root, comm),                                                    \
-       try_scatter(LISTED(from, n_from, d_from, t_from), OWN(to, n_to, t_to), root, comm, false))                     \
+       try_scatter(PART_BY_COUNTS(from, n_from, d_from, t_from), OWN_PART(to, n_to, t_to), root, comm, false))        \
   WRAP(MPI_Allgather##suffix,                                                                                         \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, MPI_Comm comm), \
-       (from, n_from, t_from, to, n_to, t_to, comm), try_allgather(OWN(from, n_from, t_from), to, n_to, t_to, comm))  \
+       (from, n_from, t_from, to, n_to, t_to, comm),                                                                  \
+       try_allgather(OWN_PART(from, n_from, t_from), to, n_to, t_to, comm))                                           \
   WRAP(MPI_Allgatherv##suffix,                                                                                        \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, const Count n_to[], const Displacement d_to[], \
         MPI_Datatype t_to, MPI_Comm comm),                                                                            \
        (from, n_from, t_from, to, n_to, d_to, t_to, comm),                                                            \
-       try_allgatherv(OWN(from, n_from, t_from), LISTED(to, n_to, d_to, t_to), comm))                                 \
+       try_allgatherv(OWN_PART(from, n_from, t_from), PART_BY_COUNTS(to, n_to, d_to, t_to), comm))                    \
   WRAP(MPI_Alltoall##suffix,                                                                                          \
        (const void* from, Count n_from, MPI_Datatype t_from, void* to, Count n_to, MPI_Datatype t_to, MPI_Comm comm), \
        (from, n_from, t_from, to, n_to, t_to, comm), try_alltoall(from, n_from, t_from, to, n_to, t_to, comm))        \
@@ -383,12 +392,14 @@ WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
        (const void* from, const Count n_from[], const Displacement d_from[], MPI_Datatype t_from, void* to,           \
         const Count n_to[], const Displacement d_to[], MPI_Datatype t_to, MPI_Comm comm),                             \
        (from, n_from, d_from, t_from, to, n_to, d_to, t_to, comm),                                                    \
-       try_alltoallv(from == MPI_IN_PLACE, LISTED(from, n_from, d_from, t_from), LISTED(to, n_to, d_to, t_to), comm)) \
+       try_alltoallv(from == MPI_IN_PLACE, PART_BY_COUNTS(from, n_from, d_from, t_from),                              \
+                     PART_BY_COUNTS(to, n_to, d_to, t_to), comm))                                                     \
   WRAP(MPI_Alltoallw##suffix,                                                                                         \
        (const void* from, const Count n_from[], const Displacement d_from[], const MPI_Datatype t_from[], void* to,   \
         const Count n_to[], const Displacement d_to[], const MPI_Datatype t_to[], MPI_Comm comm),                     \
        (from, n_from, d_from, t_from, to, n_to, d_to, t_to, comm),                                                    \
-       try_alltoallv(from == MPI_IN_PLACE, TYPED(from, n_from, d_from, t_from), TYPED(to, n_to, d_to, t_to), comm))   \
+       try_alltoallv(from == MPI_IN_PLACE, PART_BY_TYPES(from, n_from, d_from, t_from),                               \
+                     PART_BY_TYPES(to, n_to, d_to, t_to), comm))                                                      \
   WRAP(MPI_Reduce##suffix,                                                                                            \
        (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm),                  \
        (from, to, n, type, op, root, comm), try_reduce(from, to, n, type, op, root, comm))                            \
@@ -407,7 +418,7 @@ WRAP(MPI_Barrier, (MPI_Comm comm), (comm), try_barrier(comm))
   WRAP(MPI_Exscan##suffix, (const void* from, void* to, Count n, MPI_Datatype type, MPI_Op op, MPI_Comm comm),        \
        (from, to, n, type, op, comm), try_scan(from, to, n, type, op, comm, true))
 
-ALL(, int, int)
+WRAP_ALL_COLLECTIVES(, int, int)
 #if MPI_VERSION >= 4
-ALL(_c, MPI_Count, MPI_Aint)
+WRAP_ALL_COLLECTIVES(_c, MPI_Count, MPI_Aint)
 #endif

@@ -13,125 +13,131 @@
 namespace nearfield::forecast {
 namespace {
 
-using namespace shapes;
+using namespace signatures;
 
-template <int n, class Own>
-int call_with_words(Own own, const Word* w) {
-  if constexpr (n == 6)
-    return own(w[0], w[1], w[2], w[3], w[4], w[5]);
+template <int num_arguments, class NextFunction>
+int call_with_words(NextFunction next_function, const ArgumentWord* words) {
+  if constexpr (num_arguments == 6)
+    return next_function(words[0], words[1], words[2], words[3], words[4], words[5]);
   else
-    return own(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12]);
+    return next_function(words[0], words[1], words[2], words[3], words[4], words[5], words[6], words[7], words[8],
+                         words[9], words[10], words[11], words[12]);
 }
 
-// One call of an MPI function, as passed to count_timed() and count_successful_poll().
-struct Call {
-  const CallShape& shape;
+// One call of an MPI function, as passed to time_and_count_call() and count_successful_poll().
+struct TimedCall {
+  const ArgumentPositions& positions;
   MpiFunction& function;
-  Word* arguments;
+  ArgumentWord* arguments;
   const void* site;
-  Table& table;
+  ThreadTable& table;
 };
 
-template <int n, class Own>
-int count_timed(const Call& call, Own own) {
-  const auto& [shape, function, arguments, site, table] = call;
-  PollState& last = poll_state;
-  CallObservation before;
-  observe_before_call(shape, arguments, before);
-  const std::uint64_t begun = read_ticks();
-  const std::uint64_t since_poll = count_untimed_polls(last, table, begun);
-  const CallDescription pending = before.did;
-  const int result = call_with_words<n>(own, arguments);
-  const std::uint64_t ended = read_ticks();
-  if (result == MPI_SUCCESS) observe_after_call(shape, arguments, before, table);
-  const bool is_poll = shape.does == CallAction::poll;
-  Row& row = count_call(table, function, site, before.did, begun, ended, is_poll ? since_poll : 0);
-  last.function = nullptr;
-  last.ended = is_poll ? ended : 0;
-  if (is_poll && since_poll && result == MPI_SUCCESS && has_poll_found_nothing(shape, arguments)) {
-    last.row = &row;
-    last.did = pending;
-    last.call = ended - begun;
-    last.gap = since_poll;
-    begin_untimed_polls(last, function, site, shape, arguments);
+template <int num_arguments, class NextFunction>
+int time_and_count_call(const TimedCall& call, NextFunction next_function) {
+  const auto& [positions, function, arguments, site, table] = call;
+  PollState& poll = poll_state;
+  CallObservation observation;
+  observe_before_call(positions, arguments, observation);
+  const std::uint64_t begin_ticks = read_ticks();
+  const std::uint64_t since_poll = count_untimed_polls(poll, table, begin_ticks);
+  const CallDescription description_before_call = observation.description;
+  const int result = call_with_words<num_arguments>(next_function, arguments);
+  const std::uint64_t end_ticks = read_ticks();
+  if (result == MPI_SUCCESS) observe_after_call(positions, arguments, observation, table);
+  const bool is_poll = positions.action == CallAction::poll;
+  CallRow& row =
+      count_call(table, function, site, observation.description, begin_ticks, end_ticks, is_poll ? since_poll : 0);
+  poll.function = nullptr;
+  poll.end_ticks = is_poll ? end_ticks : 0;
+  if (is_poll && since_poll && result == MPI_SUCCESS && has_poll_found_nothing(positions, arguments)) {
+    poll.row = &row;
+    poll.description = description_before_call;
+    poll.call_ticks = end_ticks - begin_ticks;
+    poll.gap_ticks = since_poll;
+    begin_untimed_polls(poll, function, site, positions, arguments);
   }
   return result;
 }
 
-// Counts a poll that found something, and whose beginning was not timed.
-[[gnu::noinline]] void count_successful_poll(const Call& call) {
-  PollState& last = poll_state;
-  const std::uint64_t ended = read_ticks(), left = count_untimed_polls(last, call.table, ended),
-                      gap = std::min(left, last.gap);
-  CallObservation before;
-  before.did = last.did;
-  observe_after_call(call.shape, call.arguments, before, call.table);
-  count_call(call.table, call.function, call.site, before.did, ended - (left - gap), ended, gap);
-  last.function = nullptr;
-  last.ended = ended;
+// Counts a poll that has found something and whose start was not timed.
+[[gnu::noinline]] void count_successful_poll(const TimedCall& call) {
+  PollState& poll = poll_state;
+  const std::uint64_t end_ticks = read_ticks(), untimed_ticks = count_untimed_polls(poll, call.table, end_ticks),
+                      gap_ticks = std::min(untimed_ticks, poll.gap_ticks);
+  CallObservation observation;
+  observation.description = poll.description;
+  observe_after_call(call.positions, call.arguments, observation, call.table);
+  count_call(call.table, call.function, call.site, observation.description, end_ticks - (untimed_ticks - gap_ticks),
+             end_ticks, gap_ticks);
+  poll.function = nullptr;
+  poll.end_ticks = end_ticks;
 }
 
-template <int n, class Own>
-[[gnu::noinline]] int count_and_call(const CallShape& shape, MpiFunction& function, Own own, Word* arguments,
-                                     const void* site) {
-  ThreadState& me = thread_state;
-  Table* const table = me.depth == 0 && is_active.load(std::memory_order_relaxed) ? get_thread_table() : nullptr;
-  if (!table) return call_with_words<n>(own, arguments);
-  ++me.depth;
-  const int result =
-      count_timed<n>({shape, function, arguments, me.fortran_site ? me.fortran_site : site, *table}, own);
-  --me.depth;
+template <int num_arguments, class NextFunction>
+[[gnu::noinline]] int call_and_count_if_outermost(const ArgumentPositions& positions, MpiFunction& function,
+                                                  NextFunction next_function, ArgumentWord* arguments,
+                                                  const void* site) {
+  ThreadState& thread = thread_state;
+  ThreadTable* const table =
+      thread.depth == 0 && is_active.load(std::memory_order_relaxed) ? find_or_assign_thread_table() : nullptr;
+  if (!table) return call_with_words<num_arguments>(next_function, arguments);
+  ++thread.depth;
+  const int result = time_and_count_call<num_arguments>(
+      {positions, function, arguments, thread.fortran_site ? thread.fortran_site : site, *table}, next_function);
+  --thread.depth;
   return result;
 }
 
 // Performs and counts a call of any function of the table. A poll that repeats the previous poll costs only a few
 // instructions.
-template <const CallShape& shape, int n, class Own>
-[[gnu::always_inline]] inline int call_and_count(MpiFunction& function, Own own, const Word (&arguments)[n],
-                                                 const void* site) {
-  if constexpr (shape.does == CallAction::poll) {
-    ThreadState& me = thread_state;
-    PollState& last = poll_state;
-    if (me.fortran_site) site = me.fortran_site;
-    if (me.depth == 0 && is_repeated_poll(last, function, site, shape, arguments)) {
-      ++me.depth;
-      const int result = call_with_words<n>(own, arguments);
-      if (result != MPI_SUCCESS || has_poll_found_nothing(shape, arguments)) {
-        ++last.untimed;
+template <const ArgumentPositions& positions, int num_arguments, class NextFunction>
+[[gnu::always_inline]] inline int call_and_count(MpiFunction& function, NextFunction next_function,
+                                                 const ArgumentWord (&arguments)[num_arguments], const void* site) {
+  if constexpr (positions.action == CallAction::poll) {
+    ThreadState& thread = thread_state;
+    PollState& poll = poll_state;
+    if (thread.fortran_site) site = thread.fortran_site;
+    if (thread.depth == 0 && is_repeated_poll(poll, function, site, positions, arguments)) {
+      ++thread.depth;
+      const int result = call_with_words<num_arguments>(next_function, arguments);
+      if (result != MPI_SUCCESS || has_poll_found_nothing(positions, arguments)) {
+        ++poll.num_untimed;
       } else {
-        Word words[n];
-        std::copy_n(arguments, n, words);
-        count_successful_poll({shape, function, words, site, *me.table});
+        ArgumentWord words[num_arguments];
+        std::copy_n(arguments, num_arguments, words);
+        count_successful_poll({positions, function, words, site, *thread.table});
       }
-      --me.depth;
+      --thread.depth;
       return result;
     }
   }
-  Word words[n];
-  std::copy_n(arguments, n, words);
-  return count_and_call<n>(shape, function, own, words, site);
+  ArgumentWord words[num_arguments];
+  std::copy_n(arguments, num_arguments, words);
+  return call_and_count_if_outermost<num_arguments>(positions, function, next_function, words, site);
 }
 
-// Returns the overhead of the wrapper per call in ticks: the minimum of several means, since other processes may use
-// the core at the same time.
-template <const CallShape& shape>
-double measure_call_ticks(const Word (&arguments)[6]) {
+// Returns the overhead of the wrapper per call in ticks. Takes the minimum of several means, since other processes may
+// use the core at the same time.
+template <const ArgumentPositions& positions>
+double measure_call_ticks(const ArgumentWord (&arguments)[6]) {
   static MpiFunction function{"-", 1};
-  static constexpr auto do_nothing = [](Word, Word, Word, Word, Word, Word) { return MPI_SUCCESS; };
-  constexpr int means = 8, times = max_untimed_polls + 1;
+  static constexpr auto do_nothing = [](ArgumentWord, ArgumentWord, ArgumentWord, ArgumentWord, ArgumentWord,
+                                        ArgumentWord) { return MPI_SUCCESS; };
+  constexpr int num_means = 8, calls_per_mean = max_untimed_polls + 1;
   std::uint64_t minimum = ~std::uint64_t{0};
-  for (int mean = 0; mean < means; ++mean) {
-    const std::uint64_t begun = read_ticks();
-    for (int i = 0; i < times; ++i) call_and_count<shape>(function, do_nothing, arguments, nullptr);
-    minimum = std::min(minimum, read_ticks() - begun);
+  for (int mean = 0; mean < num_means; ++mean) {
+    const std::uint64_t begin_ticks = read_ticks();
+    for (int i = 0; i < calls_per_mean; ++i) call_and_count<positions>(function, do_nothing, arguments, nullptr);
+    minimum = std::min(minimum, read_ticks() - begin_ticks);
   }
-  return static_cast<double>(minimum) / times;
+  return static_cast<double>(minimum) / calls_per_mean;
 }
 
 template <class Handle>
-Word as_word(Handle handle) {
+ArgumentWord as_word(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>)
-    return reinterpret_cast<Word>(handle);
+    return reinterpret_cast<ArgumentWord>(handle);
   else
     return handle;
 }
@@ -139,55 +145,61 @@ Word as_word(Handle handle) {
 }  // namespace
 
 void measure_layer_overhead() {
-  static constexpr CallShape sends = send(), queries = completes(0).polls(1);
-  static Table scratch;
-  const ThreadState before = std::exchange(thread_state, ThreadState{.has_requested_table = true, .table = &scratch});
+  static constexpr ArgumentPositions send_positions = send(), poll_positions = completion_of(0).is_poll_with_flag_at(1);
+  static ThreadTable scratch;
+  const ThreadState saved_state =
+      std::exchange(thread_state, ThreadState{.has_requested_table = true, .table = &scratch});
   MPI_Request request = MPI_REQUEST_NULL;
   int flag = 0;
-  Word to_self[] = {0, 1, as_word(MPI_BYTE), 0, 0, as_word(MPI_COMM_WORLD)},
-       one_request[] = {as_word(&request), as_word(&flag), 0, 0, 0, 0};
-  set_layer_overhead(measure_call_ticks<sends>(to_self), measure_call_ticks<queries>(one_request));
-  thread_state = before;
+  ArgumentWord to_self[] = {0, 1, as_word(MPI_BYTE), 0, 0, as_word(MPI_COMM_WORLD)},
+               one_request[] = {as_word(&request), as_word(&flag), 0, 0, 0, 0};
+  set_layer_overhead(measure_call_ticks<send_positions>(to_self), measure_call_ticks<poll_positions>(one_request));
+  thread_state = saved_state;
   poll_state = {};
 }
 }  // namespace nearfield::forecast
 
 using namespace nearfield::forecast;
 
-#define PARAMETERS_6 Word a, Word b, Word c, Word d, Word e, Word f
-#define PARAMETERS_13 PARAMETERS_6, Word g, Word h, Word i, Word j, Word k, Word l, Word m
+#define PARAMETERS_6 ArgumentWord a, ArgumentWord b, ArgumentWord c, ArgumentWord d, ArgumentWord e, ArgumentWord f
+#define PARAMETERS_13                                                                                           \
+  PARAMETERS_6, ArgumentWord g, ArgumentWord h, ArgumentWord i, ArgumentWord j, ArgumentWord k, ArgumentWord l, \
+      ArgumentWord m
 #define WORDS_6 a, b, c, d, e, f
 #define WORDS_13 WORDS_6, g, h, i, j, k, l, m
 
 // mpi.h declares these functions with their types; `asm` gives the functions defined here the same symbol names.
-#define ENTRY(symbol, id, n, name_text, next_name)                                                               \
-  extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##n) asm(symbol);                          \
-  extern "C" int id(PARAMETERS_##n) {                                                                            \
-    const auto own = nearfield::find_once(                                                                       \
-        [] { return reinterpret_cast<decltype(&id)>(nearfield::next_or_abort(next_name, "PMPI_" name_text)); }); \
-    const Word words[] = {WORDS_##n};                                                                            \
-    return call_and_count<shape_of_##id, n>(function_of_##id, own, words, __builtin_return_address(0));          \
+#define DEFINE_WRAPPER(symbol, id, num_arguments, name_text, next_name)                                               \
+  extern "C" __attribute__((visibility("default"))) int id(PARAMETERS_##num_arguments) asm(symbol);                   \
+  extern "C" int id(PARAMETERS_##num_arguments) {                                                                     \
+    const auto next_function = nearfield::find_once(                                                                  \
+        [] { return reinterpret_cast<decltype(&id)>(nearfield::find_next_or_abort(next_name, "PMPI_" name_text)); }); \
+    const ArgumentWord words[] = {WORDS_##num_arguments};                                                             \
+    return call_and_count<shape_of_##id, num_arguments>(function_of_##id, next_function, words,                       \
+                                                        __builtin_return_address(0));                                 \
   }
 
-#define CALL_AS(name, n, shape)                                         \
-  static constexpr CallShape shape_of_##name = [] {                     \
-    using namespace nearfield::forecast::shapes;                        \
-    return shape;                                                       \
-  }();                                                                  \
-  static MpiFunction function_of_##name{"MPI_" #name};                  \
-  static constexpr const CallShape& shape_of_p##name = shape_of_##name; \
-  static MpiFunction& function_of_p##name = function_of_##name;         \
-  ENTRY("MPI_" #name, name, n, #name, "MPI_" #name)                     \
-  ENTRY("PMPI_" #name, p##name, n, #name, "PMPI_" #name)
+#define CALL_AS(name, num_arguments, positions)                                 \
+  static constexpr ArgumentPositions shape_of_##name = [] {                     \
+    using namespace nearfield::forecast::signatures;                            \
+    return positions;                                                           \
+  }();                                                                          \
+  static MpiFunction function_of_##name{"MPI_" #name};                          \
+  static constexpr const ArgumentPositions& shape_of_p##name = shape_of_##name; \
+  static MpiFunction& function_of_p##name = function_of_##name;                 \
+  DEFINE_WRAPPER("MPI_" #name, name, num_arguments, #name, "MPI_" #name)        \
+  DEFINE_WRAPPER("PMPI_" #name, p##name, num_arguments, #name, "PMPI_" #name)
 
-#define CALL(name, fortran, n, shape) CALL_AS(name, n, (shape))
+#define CALL(name, fortran, num_arguments, positions) CALL_AS(name, num_arguments, (positions))
 #if MPI_VERSION >= 4
-#define BOTH(name, fortran, n, shape) CALL_AS(name, n, (shape)) CALL_AS(name##_c, n, (shape).large())
+#define CALL_WITH_LARGE(name, fortran, num_arguments, positions) \
+  CALL_AS(name, num_arguments, (positions)) CALL_AS(name##_c, num_arguments, (positions).with_large_counts())
 #else
-#define BOTH(name, fortran, n, shape) CALL_AS(name, n, (shape))
+#define CALL_WITH_LARGE(name, fortran, num_arguments, positions) CALL_AS(name, num_arguments, (positions))
 #endif
-#define COLLECTIVE(name, fortran, iname, n, shape)                     \
-  BOTH(name, fortran, n, shape)                                        \
-  BOTH(iname, i##fortran, n, (shape).begins(shape_of_##name.comm + 1)) \
-  BOTH(name##_init, fortran##_init, n, (shape).persists(shape_of_##name.comm + 2))
+#define COLLECTIVE_CALL(name, fortran, iname, num_arguments, positions)                                       \
+  CALL_WITH_LARGE(name, fortran, num_arguments, positions)                                                    \
+  CALL_WITH_LARGE(iname, i##fortran, num_arguments, (positions).creates_request_at(shape_of_##name.comm + 1)) \
+  CALL_WITH_LARGE(name##_init, fortran##_init, num_arguments,                                                 \
+                  (positions).creates_persistent_request_at(shape_of_##name.comm + 2))
 #include "preload/mpi/calls.def"

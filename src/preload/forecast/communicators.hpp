@@ -7,13 +7,13 @@
 
 namespace nearfield::forecast {
 
-struct Communicator {
-  Communicator* next;  // next in the list of freed objects
+struct CommunicatorInfo {
+  CommunicatorInfo* next;  // next in the list of freed objects
   std::uint64_t key;
   int size;  // number of ranks; of the remote group for intercommunicators
-  bool is_between_groups;
-  int destinations;  // number of neighbours to which this rank sends; 0 without a topology
-  Place place;       // where the other ranks are
+  bool is_intercommunicator;
+  int num_destinations;   // number of neighbours to which this rank sends; 0 without a topology
+  PeerLocation location;  // where the other ranks are
   unsigned char is_local[];
 };
 
@@ -21,13 +21,13 @@ struct Communicator {
 // after MPI_Init. Collective over MPI_COMM_WORLD. Returns the number of ranks on this node.
 int find_ranks_on_node(const char* host);
 // Returns the properties of a communicator; null if the handle is invalid, or if there are too many communicators.
-const Communicator* known_communicator(MPI_Comm comm);
+const CommunicatorInfo* find_or_add_communicator(MPI_Comm comm);
 // Removes the communicator from the table. Called before the handle becomes invalid.
-void forget_communicator(MPI_Comm comm);
+void remove_communicator(MPI_Comm comm);
 
-inline Place place_of(const Communicator* comm, int peer) {
-  if (!comm || peer < 0 || peer >= comm->size) return Place::node;
-  return comm->is_local[peer] ? Place::node : Place::others;
+inline PeerLocation location_of(const CommunicatorInfo* comm, int peer) {
+  if (!comm || peer < 0 || peer >= comm->size) return PeerLocation::this_node;
+  return comm->is_local[peer] ? PeerLocation::this_node : PeerLocation::other_nodes;
 }
 
 }  // namespace nearfield::forecast

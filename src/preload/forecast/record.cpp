@@ -17,11 +17,11 @@
 namespace nearfield::forecast {
 namespace {
 
-constexpr std::size_t tables_at = (sizeof(Header) + 4095) / 4096 * 4096;
-constexpr std::size_t table_bytes = (sizeof(Table) + 4095) / 4096 * 4096;
-constexpr std::size_t file_bytes = tables_at + max_tables * table_bytes;
+constexpr std::size_t tables_offset = (sizeof(FileHeader) + 4095) / 4096 * 4096;
+constexpr std::size_t table_bytes = (sizeof(ThreadTable) + 4095) / 4096 * 4096;
+constexpr std::size_t file_bytes = tables_offset + max_tables * table_bytes;
 
-char* mapped = nullptr;
+char* mapped_file = nullptr;
 int file = -1;
 pthread_mutex_t setup_mutex = PTHREAD_MUTEX_INITIALIZER;  // for rare operations: new names, objects, tables
 pthread_key_t thread_end_key;
@@ -31,8 +31,8 @@ struct SetupLock {
   ~SetupLock() { pthread_mutex_unlock(&setup_mutex); }
 };
 
-Table& table_at(int number) {
-  return *reinterpret_cast<Table*>(mapped + tables_at + static_cast<std::size_t>(number) * table_bytes);
+ThreadTable& thread_table_at(int number) {
+  return *reinterpret_cast<ThreadTable*>(mapped_file + tables_offset + static_cast<std::size_t>(number) * table_bytes);
 }
 
 // Allocates disk space for a part of the file: without space, a write to a mapped page would kill the program by
@@ -44,25 +44,25 @@ bool reserve_disk_space(std::size_t from, std::size_t bytes) {
   return true;
 }
 
-void release_table(void* table) { static_cast<Table*>(table)->taken = 0; }
+void release_table(void* table) { static_cast<ThreadTable*>(table)->is_assigned = 0; }
 
 // ---- names and objects
 
 std::uint32_t add_name(MpiFunction& function) {
-  const SetupLock locked;
-  if (const std::uint32_t known = function.number.load()) return known;
-  Header& head = file_header();
+  const SetupLock lock;
+  if (const std::uint32_t name_offset = function.name_offset.load()) return name_offset;
+  FileHeader& header = file_header();
   const std::size_t length = std::strlen(function.name) + 1;
-  if (head.names_used + length > names_bytes) return 0;
-  std::memcpy(head.names + head.names_used, function.name, length);
-  const std::uint32_t number = head.names_used;
-  head.names_used += static_cast<std::uint32_t>(length);
-  function.number.store(number);
-  return number;
+  if (header.used_name_bytes + length > names_bytes) return 0;
+  std::memcpy(header.names + header.used_name_bytes, function.name, length);
+  const std::uint32_t name_offset = header.used_name_bytes;
+  header.used_name_bytes += static_cast<std::uint32_t>(length);
+  function.name_offset.store(name_offset);
+  return name_offset;
 }
 
 const char* executable_path() {
-  static char name[sizeof(Object::path)];
+  static char name[sizeof(LoadedObject::path)];
   if (!name[0] && readlink("/proc/self/exe", name, sizeof name - 1) < 0) name[0] = '?';
   return name;
 }
@@ -74,82 +74,82 @@ std::uint32_t object_number_of(std::uint64_t site) {
   link_map* map = nullptr;
   if (!site || !dladdr1(reinterpret_cast<void*>(site), &found, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) || !map)
     return 0;
-  const SetupLock locked;
-  Header& head = file_header();
-  for (std::uint32_t i = 0; i < head.objects_used; ++i)
-    if (head.objects[i].base == map->l_addr) return i + 1;
-  if (head.objects_used == max_objects) return 0;
-  Object& object = head.objects[head.objects_used];
+  const SetupLock lock;
+  FileHeader& header = file_header();
+  for (std::uint32_t i = 0; i < header.num_objects; ++i)
+    if (header.objects[i].base == map->l_addr) return i + 1;
+  if (header.num_objects == max_objects) return 0;
+  LoadedObject& object = header.objects[header.num_objects];
   object.base = map->l_addr;
   std::snprintf(object.path, sizeof object.path, "%s", map->l_name && *map->l_name ? map->l_name : executable_path());
-  return ++head.objects_used;
+  return ++header.num_objects;
 }
 
 // ---- rows
 
 constexpr int max_probed_rows = 16;
 
-Row* find_row(Table& table, std::uint64_t site, std::uint32_t key) {
+CallRow* find_row(ThreadTable& table, std::uint64_t site, std::uint32_t key) {
   const std::uint64_t hash = (site ^ std::uint64_t{key} << 20) * 0x9e3779b97f4a7c15;
   for (int step = 0; step < max_probed_rows; ++step) {
-    Row& row = table.rows[((hash >> 40) + static_cast<std::uint64_t>(step)) % rows_per_table];
-    if (row.key == key && row.site == site) return &row;
-    if (row.key) continue;
-    row.site = site;
-    row.object = object_number_of(site);
-    row.key = key;
+    CallRow& row = table.rows[((hash >> 40) + static_cast<std::uint64_t>(step)) % rows_per_table];
+    if (row.row_key == key && row.call_site == site) return &row;
+    if (row.row_key) continue;
+    row.call_site = site;
+    row.object_number = object_number_of(site);
+    row.row_key = key;
     return &row;
   }
   return nullptr;
 }
 
-// Returns the row for a call. In a nearly full table calls share rows: first regardless of the call site, then all
-// calls.
-Row& find_or_share_row(Table& table, std::uint64_t site, std::uint32_t key) {
-  if (Row* row = find_row(table, site, key)) return *row;
-  if (Row* row = find_row(table, 0, key)) return *row;
+// Returns the row for a call. In a nearly full table, calls share rows: first calls that differ only in their call
+// site, then all calls.
+CallRow& find_or_share_row(ThreadTable& table, std::uint64_t site, std::uint32_t key) {
+  if (CallRow* row = find_row(table, site, key)) return *row;
+  if (CallRow* row = find_row(table, 0, key)) return *row;
   return table.rows[0];
 }
 
 }  // namespace
 
-Header& file_header() { return *reinterpret_cast<Header*>(mapped); }
+FileHeader& file_header() { return *reinterpret_cast<FileHeader*>(mapped_file); }
 
-bool open_record_file() {
+bool create_record_file() {
   const char* const folder = std::getenv("NEARFIELD_FORECAST");
-  if (!folder || !*folder || mapped) return mapped;
-  char host[sizeof(Header::host)] = "";
+  if (!folder || !*folder || mapped_file) return mapped_file;
+  char host[sizeof(FileHeader::host)] = "";
   gethostname(host, sizeof host - 1);
   char path[4096];
   std::snprintf(path, sizeof path, "%s/%s-%ld.rank", folder, host, static_cast<long>(getpid()));
   file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (file < 0) return false;
   void* memory = MAP_FAILED;
-  if (reserve_disk_space(0, tables_at) && ftruncate(file, file_bytes) == 0)
+  if (reserve_disk_space(0, tables_offset) && ftruncate(file, file_bytes) == 0)
     memory = mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (memory == MAP_FAILED) {
     close(file);
     unlink(path);
     return false;
   }
-  mapped = static_cast<char*>(memory);
-  const Usage now = read_usage();
-  file_header().first_ticks = now.ticks;
-  file_header().first_ns = now.wall_ns;
+  mapped_file = static_cast<char*>(memory);
+  const ResourceUsage now = read_usage();
+  file_header().ticks_before_init = now.ticks;
+  file_header().ns_before_init = now.wall_ns;
   std::memcpy(file_header().host, host, sizeof host);
   return true;
 }
 
 void begin_counting() {
   pthread_key_create(&thread_end_key, release_table);
-  Header& head = file_header();
-  head.version = version;
-  head.pid = static_cast<std::int32_t>(getpid());
-  head.names_used = 1;
-  record_affinity_mask(head);
-  std::memcpy(head.magic, magic, sizeof magic);
-  if (Table* table = get_thread_table()) table->is_first = 1;
-  head.begin = read_usage();
+  FileHeader& header = file_header();
+  header.version = version;
+  header.pid = static_cast<std::int32_t>(getpid());
+  header.used_name_bytes = 1;
+  record_affinity_mask(header);
+  std::memcpy(header.magic, magic, sizeof magic);
+  if (ThreadTable* table = find_or_assign_thread_table()) table->is_first = 1;
+  header.usage_after_init = read_usage();
   is_active = true;
 }
 
@@ -158,68 +158,70 @@ double timed_call_ticks = 0, repeated_poll_ticks = 0;
 
 // Returns the mean overhead of this layer per call in ns, over all calls of all threads.
 double mean_call_ns() {
-  std::uint64_t calls = 0, untimed = 0;
+  std::uint64_t calls = 0, num_untimed = 0;
   for (int i = 0; i < max_tables; ++i) {
-    const Table& table = table_at(i);
+    const ThreadTable& table = thread_table_at(i);
     if (!table.last_ticks) continue;
-    untimed += table.untimed;
-    for (const Row& row : table.rows) calls += row.calls;
+    num_untimed += table.num_untimed_calls;
+    for (const CallRow& row : table.rows) calls += row.num_calls;
   }
   if (!calls) return 0;
-  const Header& head = file_header();
-  const double ns_per_tick =
-      static_cast<double>(head.end.wall_ns - head.first_ns) / static_cast<double>(head.end.ticks - head.first_ticks);
-  const double share = static_cast<double>(untimed) / static_cast<double>(calls);
+  const FileHeader& header = file_header();
+  const double ns_per_tick = static_cast<double>(header.usage_before_finalize.wall_ns - header.ns_before_init) /
+                             static_cast<double>(header.usage_before_finalize.ticks - header.ticks_before_init);
+  const double share = static_cast<double>(num_untimed) / static_cast<double>(calls);
   return ns_per_tick * (share * repeated_poll_ticks + (1 - share) * timed_call_ticks);
 }
 }  // namespace
 
-void set_layer_overhead(double timed_call, double repeated_poll) {
-  timed_call_ticks = timed_call;
-  repeated_poll_ticks = repeated_poll;
+void set_layer_overhead(double ticks_per_timed_call, double ticks_per_repeated_poll) {
+  timed_call_ticks = ticks_per_timed_call;
+  repeated_poll_ticks = ticks_per_repeated_poll;
 }
 
 void end_counting(RunState state) {
   if (!is_active.exchange(false) || file_header().pid != static_cast<std::int32_t>(getpid())) return;
-  Header& head = file_header();
-  head.end = read_usage();
-  head.fault_ns = measure_fault_ns();
-  head.call_ns = mean_call_ns();
-  head.state = state;
+  FileHeader& header = file_header();
+  header.usage_before_finalize = read_usage();
+  header.page_fault_ns = measure_page_fault_ns();
+  header.overhead_per_call_ns = mean_call_ns();
+  header.state = state;
 }
 
-Table* get_thread_table() {
+ThreadTable* find_or_assign_thread_table() {
   if (thread_state.has_requested_table) return thread_state.table;
   thread_state.has_requested_table = true;
-  const SetupLock locked;
+  const SetupLock lock;
   for (int i = 0; i < max_tables; ++i) {
-    Table& table = table_at(i);
-    const bool is_new = table.last_ticks == 0 && !table.taken;
-    if (table.taken ||
-        (is_new && !reserve_disk_space(tables_at + static_cast<std::size_t>(i) * table_bytes, table_bytes)))
+    ThreadTable& table = thread_table_at(i);
+    const bool is_new = table.last_ticks == 0 && !table.is_assigned;
+    if (table.is_assigned ||
+        (is_new && !reserve_disk_space(tables_offset + static_cast<std::size_t>(i) * table_bytes, table_bytes)))
       continue;
-    table.taken = 1;
+    table.is_assigned = 1;
     table.last_ticks = read_ticks();
     pthread_setspecific(thread_end_key, &table);
     return thread_state.table = &table;
   }
-  ++file_header().lost_threads;
+  ++file_header().num_threads_without_table;
   return nullptr;
 }
 
-Row& count_call(Table& table, MpiFunction& function, const void* site, const CallDescription& did, std::uint64_t begun,
-                std::uint64_t ended, std::uint64_t between) {
-  std::uint32_t number = function.number.load(std::memory_order_relaxed);
-  if (!number) number = add_name(function);
-  const std::uint64_t size = did.messages > 1 ? did.bytes / did.messages : did.bytes;
-  Row& row = find_or_share_row(table, reinterpret_cast<std::uint64_t>(site),
-                               make_key(number, did.category, did.place, size_class(size)));
-  ++row.calls;
-  row.messages += did.messages;
-  row.bytes += did.bytes;
-  row.ticks += ended - begun;
-  row.between += between;
-  table.last_ticks = ended;
+CallRow& count_call(ThreadTable& table, MpiFunction& function, const void* site, const CallDescription& description,
+                    std::uint64_t begin_ticks, std::uint64_t end_ticks, std::uint64_t gap_ticks) {
+  std::uint32_t name_offset = function.name_offset.load(std::memory_order_relaxed);
+  if (!name_offset) name_offset = add_name(function);
+  const std::uint64_t size =
+      description.num_messages > 1 ? description.bytes / description.num_messages : description.bytes;
+  CallRow& row =
+      find_or_share_row(table, reinterpret_cast<std::uint64_t>(site),
+                        make_row_key(name_offset, description.category, description.location, size_class(size)));
+  ++row.num_calls;
+  row.num_messages += description.num_messages;
+  row.bytes += description.bytes;
+  row.call_ticks += end_ticks - begin_ticks;
+  row.gap_ticks += gap_ticks;
+  table.last_ticks = end_ticks;
   return row;
 }
 

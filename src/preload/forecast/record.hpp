@@ -9,8 +9,8 @@
 
 namespace nearfield::forecast {
 
-// Reads the processor's time-stamp counter, without a barrier, since the measured intervals are a hundred times longer
-// than the reordering of instructions.
+// Reads the processor's time-stamp counter without a barrier, since the measured intervals are a hundred times longer
+// than the time over which instructions are reordered.
 inline std::uint64_t read_ticks() {
 #if defined(__x86_64__)
   std::uint32_t low, high;
@@ -23,43 +23,43 @@ inline std::uint64_t read_ticks() {
 #endif
 }
 
-// An MPI function. `number` is the position of the function's name in the file's names; 0 until the first call.
+// An MPI function. `name_offset` is the position of the function's name in the file's names; 0 until the first call.
 struct MpiFunction {
   const char* name;
-  std::atomic<std::uint32_t> number{0};
+  std::atomic<std::uint32_t> name_offset{0};
 };
 
 // The kind of one call, the place of its peers, and its messages.
 struct CallDescription {
-  Category category = Category::other;
-  Place place = Place::node;
-  std::uint64_t messages = 0, bytes = 0;  // `bytes`: total of all messages
+  CallCategory category = CallCategory::other;
+  PeerLocation location = PeerLocation::this_node;
+  std::uint64_t num_messages = 0, bytes = 0;  // `bytes`: total of all messages
 };
 
 struct ThreadState {
   int depth = 0;                       // nesting depth of MPI functions
-  bool has_requested_table = false;    // whether get_thread_table() was called
+  bool has_requested_table = false;    // whether find_or_assign_thread_table() was called
   const void* fortran_site = nullptr;  // call site of the Fortran binding
-  Table* table = nullptr;
+  ThreadTable* table = nullptr;
 };
 inline thread_local constinit __attribute__((tls_model("initial-exec"))) ThreadState thread_state;
 inline std::atomic<bool> is_active = false;
 
 // Creates and maps this process's file in the folder that NEARFIELD_FORECAST names, before MPI_Init. Returns false if
 // the variable is not set or the file cannot be created.
-bool open_record_file();
-Header& file_header();
+bool create_record_file();
+FileHeader& file_header();
 // Starts counting. The caller must have set the header's fields about this rank.
 void begin_counting();
-// Sets the overhead of this layer in ticks: in a timed call, and on average in repeated polls, most of which are not
-// timed.
-void set_layer_overhead(double timed_call, double repeated_poll);
+// Sets the overhead of this layer in ticks: that of a timed call, and the mean over repeated polls, most of which are
+// not timed.
+void set_layer_overhead(double ticks_per_timed_call, double ticks_per_repeated_poll);
 // Ends the counting and completes the header. Only the first call has an effect, and none in a forked child.
 void end_counting(RunState state);
 // Returns the table of this thread; the first call assigns one. Returns null if there are too many threads.
-Table* get_thread_table();
+ThreadTable* find_or_assign_thread_table();
 // Adds a call to the row of its call site, function and size class, and returns the row.
-Row& count_call(Table& table, MpiFunction& function, const void* site, const CallDescription& did, std::uint64_t begun,
-                std::uint64_t ended, std::uint64_t between);
+CallRow& count_call(ThreadTable& table, MpiFunction& function, const void* site, const CallDescription& description,
+                    std::uint64_t begin_ticks, std::uint64_t end_ticks, std::uint64_t gap_ticks);
 
 }  // namespace nearfield::forecast

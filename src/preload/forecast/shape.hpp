@@ -1,5 +1,5 @@
-// The positions of an MPI function's arguments, by which one generic wrapper serves all functions of the table
-// calls.def. Positions count from 0; -1: the function has no such argument.
+// The positions of an MPI function's arguments. They allow one generic wrapper to serve all functions of the table
+// calls.def. Positions count from 0; -1 means that the function has no such argument.
 #pragma once
 
 #include <cstdint>
@@ -19,105 +19,118 @@ enum class CallAction : std::uint8_t {
   free,      // frees a communicator
 };
 
-// How many of the requests a completing call completes: all, one, all if the argument `found` is true, or the number in
-// the argument `found`.
-enum class Completes : std::uint8_t { all, one, by_flag, by_count };
+// The number of requests that a completing call completes: all of them, one, all if the argument `flag_or_count` is
+// true, or as many as the argument `flag_or_count` says.
+enum class CompletedRequests : std::uint8_t { all, one, by_flag, by_count };
 
-struct CallShape {
-  CallAction does = CallAction::other;
-  Category category = Category::other;
+struct ArgumentPositions {
+  CallAction action = CallAction::other;
+  CallCategory category = CallCategory::other;
   std::int8_t count = -1, type = -1, peer = -1, comm = -1, status = -1;
-  std::int8_t request = -1;  // the request that the call creates
-  std::int8_t instead = -1;  // another `count`, used if the first is void (MPI_IN_PLACE, MPI_PROC_NULL)
-  bool is_list = false, is_persistent = false;  // is_list: `count` is an array with one count per rank
-  bool of_neighbours = false;
-  std::int8_t requests = -1, how_many = -1, found = -1;  // the requests of a completing call
-  Completes completes = Completes::all;
+  std::int8_t request = -1;         // the request that the call creates
+  std::int8_t fallback_count = -1;  // another `count`, used if the first is void (MPI_IN_PLACE, MPI_PROC_NULL)
+  // has_count_per_rank: `count` is an array with one count per rank
+  bool has_count_per_rank = false, is_persistent = false;
+  bool is_neighborhood = false;
+  std::int8_t requests = -1, request_count = -1, flag_or_count = -1;  // the requests of a completing call
+  CompletedRequests completed_requests = CompletedRequests::all;
   bool is_large = false;  // counts have the type MPI_Count
 
-  constexpr CallShape begins(std::int8_t where) const {
-    return with_changes([&](CallShape& s) { s.request = where; });
+  constexpr ArgumentPositions creates_request_at(std::int8_t position) const {
+    return with_changes([&](ArgumentPositions& positions) { positions.request = position; });
   }
-  constexpr CallShape persists(std::int8_t where) const {
-    return with_changes([&](CallShape& s) { s.request = where, s.is_persistent = true; });
+  constexpr ArgumentPositions creates_persistent_request_at(std::int8_t position) const {
+    return with_changes(
+        [&](ArgumentPositions& positions) { positions.request = position, positions.is_persistent = true; });
   }
-  constexpr CallShape large() const {
-    return with_changes([](CallShape& s) { s.is_large = true; });
+  constexpr ArgumentPositions with_large_counts() const {
+    return with_changes([](ArgumentPositions& positions) { positions.is_large = true; });
   }
   // `flag`: the output argument that says whether, or how many, requests or messages were found.
-  constexpr CallShape polls(std::int8_t flag) const {
-    return with_changes([&](CallShape& s) { s.does = CallAction::poll, s.found = flag; });
+  constexpr ArgumentPositions is_poll_with_flag_at(std::int8_t flag) const {
+    return with_changes(
+        [&](ArgumentPositions& positions) { positions.action = CallAction::poll, positions.flag_or_count = flag; });
   }
-  constexpr CallShape neighbours() const {
-    return with_changes([](CallShape& s) { s.category = Category::neighbours, s.of_neighbours = true; });
+  constexpr ArgumentPositions among_neighbors() const {
+    return with_changes([](ArgumentPositions& positions) {
+      positions.category = CallCategory::neighborhood, positions.is_neighborhood = true;
+    });
   }
 
   template <class Change>
-  constexpr CallShape with_changes(Change change) const {
-    CallShape changed = *this;
+  constexpr ArgumentPositions with_changes(Change change) const {
+    ArgumentPositions changed = *this;
     change(changed);
     return changed;
   }
 };
 
-namespace shapes {
+namespace signatures {
 
 using Position = std::int8_t;
 
-constexpr CallShape plain(Category category = Category::other) {
-  CallShape s;
-  s.category = category;
-  return s;
+constexpr ArgumentPositions timed_only(CallCategory category = CallCategory::other) {
+  ArgumentPositions positions;
+  positions.category = category;
+  return positions;
 }
-constexpr CallShape send(Position peer = 3, Position comm = 5) {
-  CallShape s{CallAction::send, Category::point_to_point};
-  s.count = 1, s.type = 2, s.peer = peer, s.comm = comm;
-  return s;
+constexpr ArgumentPositions send(Position peer = 3, Position comm = 5) {
+  ArgumentPositions positions{CallAction::send, CallCategory::point_to_point};
+  positions.count = 1, positions.type = 2, positions.peer = peer, positions.comm = comm;
+  return positions;
 }
-// A send and a receive. `receives`: position of the receive count, which is used if the destination is MPI_PROC_NULL.
-constexpr CallShape exchange(Position comm, Position receives = -1) {
-  return send(3, comm).with_changes([&](CallShape& s) { s.instead = receives; });
+// A send and a receive. `receive_count`: position of the receive count, which is used if the destination is
+// MPI_PROC_NULL.
+constexpr ArgumentPositions exchange(Position comm, Position receive_count = -1) {
+  return send(3, comm).with_changes([&](ArgumentPositions& positions) { positions.fallback_count = receive_count; });
 }
-constexpr CallShape receive(Position comm = 5, Position status = -1) {
-  CallShape s{CallAction::receive, Category::point_to_point};
-  s.count = 1, s.type = 2, s.comm = comm, s.status = status;
-  s.peer = comm < 0 ? Position(-1) : Position(3);
-  return s;
+constexpr ArgumentPositions receive(Position comm = 5, Position status = -1) {
+  ArgumentPositions positions{CallAction::receive, CallCategory::point_to_point};
+  positions.count = 1, positions.type = 2, positions.comm = comm, positions.status = status;
+  positions.peer = comm < 0 ? Position(-1) : Position(3);
+  return positions;
 }
-// A wait for a message without receiving the message.
-constexpr CallShape probe(Position comm = 2) {
-  CallShape s{CallAction::other, Category::point_to_point};
-  s.comm = comm;
-  return s;
+// A probe: waits for a message without receiving it.
+constexpr ArgumentPositions probe(Position comm = 2) {
+  ArgumentPositions positions{CallAction::other, CallCategory::point_to_point};
+  positions.comm = comm;
+  return positions;
 }
-constexpr CallShape collective(Position count, Position type, Position comm, Position instead = -1) {
-  CallShape s{CallAction::move, Category::collective};
-  s.count = count, s.type = type, s.comm = comm, s.instead = instead;
-  return s;
+constexpr ArgumentPositions collective(Position count, Position type, Position comm, Position fallback_count = -1) {
+  ArgumentPositions positions{CallAction::move, CallCategory::collective};
+  positions.count = count, positions.type = type, positions.comm = comm, positions.fallback_count = fallback_count;
+  return positions;
 }
-constexpr CallShape listed(Position count, Position type, Position comm, Position instead = -1) {
-  return collective(count, type, comm, instead).with_changes([](CallShape& s) { s.is_list = true; });
+constexpr ArgumentPositions collective_with_counts(Position count, Position type, Position comm,
+                                                   Position fallback_count = -1) {
+  return collective(count, type, comm, fallback_count).with_changes([](ArgumentPositions& positions) {
+    positions.has_count_per_rank = true;
+  });
 }
-constexpr CallShape one_sided() { return plain(Category::one_sided); }
-constexpr CallShape moves(Position count = 1, Position type = 2) {
-  CallShape s{CallAction::move, Category::one_sided};
-  s.count = count, s.type = type;
-  return s;
+constexpr ArgumentPositions one_sided() { return timed_only(CallCategory::one_sided); }
+constexpr ArgumentPositions rma_transfer(Position count = 1, Position type = 2) {
+  ArgumentPositions positions{CallAction::move, CallCategory::one_sided};
+  positions.count = count, positions.type = type;
+  return positions;
 }
-constexpr CallShape completes(Position requests, Position how_many = -1, Completes what = Completes::all,
-                              Position found = -1) {
-  CallShape s{CallAction::complete, Category::completion};
-  s.requests = requests, s.how_many = how_many, s.completes = what, s.found = found;
-  return s;
+constexpr ArgumentPositions completion_of(Position requests, Position request_count = -1,
+                                          CompletedRequests completed = CompletedRequests::all,
+                                          Position flag_or_count = -1) {
+  ArgumentPositions positions{CallAction::complete, CallCategory::completion};
+  positions.requests = requests, positions.request_count = request_count, positions.completed_requests = completed,
+  positions.flag_or_count = flag_or_count;
+  return positions;
 }
-constexpr CallShape starts(Position requests, Position how_many = -1) {
-  return completes(requests, how_many).with_changes([](CallShape& s) { s.does = CallAction::start; });
+constexpr ArgumentPositions start_of(Position requests, Position request_count = -1) {
+  return completion_of(requests, request_count).with_changes([](ArgumentPositions& positions) {
+    positions.action = CallAction::start;
+  });
 }
-constexpr CallShape frees() {
-  CallShape s{CallAction::free, Category::other};
-  s.comm = 0;
-  return s;
+constexpr ArgumentPositions communicator_free() {
+  ArgumentPositions positions{CallAction::free, CallCategory::other};
+  positions.comm = 0;
+  return positions;
 }
 
-}  // namespace shapes
+}  // namespace signatures
 }  // namespace nearfield::forecast

@@ -5,9 +5,9 @@
 
 namespace nearfield::forecast {
 
-Usage read_usage();
-void record_affinity_mask(Header& header);
+ResourceUsage read_usage();
+void record_affinity_mask(FileHeader& header);
 // Returns the mean cost, in ns, of page faults in private memory; 0 if memory cannot be mapped.
-double measure_fault_ns();
+double measure_page_fault_ns();
 
 }  // namespace nearfield::forecast

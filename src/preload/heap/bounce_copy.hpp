@@ -18,9 +18,9 @@ class Peer;
 
 // Copies up to `bytes` bytes from address `from` of the peer. Returns the number of bytes copied: fewer, or 0, if
 // another request is posted, or the peer does not poll for requests or has died.
-std::size_t read_by_bounce(Peer& peer, char* to, std::uintptr_t from, std::size_t bytes);
+std::size_t read_through_bounce_buffer(Peer& peer, char* to, std::uintptr_t from, std::size_t bytes);
 
 // Called by the owner after it has taken the request: copies the requested memory into the bounce buffer.
-void fill_bounce(CopyRequest& request);
+void fill_bounce_buffer(CopyRequest& request);
 
 }  // namespace nearfield::heap

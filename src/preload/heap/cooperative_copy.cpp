@@ -16,45 +16,47 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t{8} << 10, max_chunks = 32;
 constexpr int spins_before_yield = 2000;
 
-std::uint32_t chunk_count_for(std::size_t bytes) {
-  const std::size_t chunks = bytes / chunk_bytes;
-  return static_cast<std::uint32_t>(chunks < 2 ? 2 : chunks > max_chunks ? max_chunks : chunks);
+std::uint32_t num_chunks_for(std::size_t bytes) {
+  const std::size_t num_chunks = bytes / chunk_bytes;
+  return static_cast<std::uint32_t>(num_chunks < 2 ? 2 : num_chunks > max_chunks ? max_chunks : num_chunks);
 }
 
 // Returns the offset in bytes of chunk i of a message. Chunks are whole cache lines; the last one includes the
 // remainder.
-std::size_t chunk_offset(std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
-  return i == chunks ? bytes : bytes / chunks / 64 * 64 * i;
+std::size_t chunk_offset(std::uint32_t chunk, std::uint32_t num_chunks, std::size_t bytes) {
+  return chunk == num_chunks ? bytes : bytes / num_chunks / 64 * 64 * chunk;
 }
 
-void copy_chunk(Copy copy, char* to, const char* from, std::uint32_t i, std::uint32_t chunks, std::size_t bytes) {
-  const std::size_t begin = chunk_offset(i, chunks, bytes);
-  copy(to + begin, from + begin, chunk_offset(i + 1, chunks, bytes) - begin);
+void copy_chunk(CopyFunction copy, char* to, const char* from, std::uint32_t chunk, std::uint32_t num_chunks,
+                std::size_t bytes) {
+  const std::size_t begin = chunk_offset(chunk, num_chunks, bytes);
+  copy(to + begin, from + begin, chunk_offset(chunk + 1, num_chunks, bytes) - begin);
 }
 
-bool post_copy_request(CopyRequest& request, std::uintptr_t remote, char* to, std::size_t bytes, Copy copy) {
+bool post_copy_request(CopyRequest& request, std::uintptr_t owner_address, char* to, std::size_t bytes,
+                       CopyFunction copy) {
   if (!request.reserve()) return false;
   request.kind = CopyRequest::copy;
-  request.streaming = copy != copy_plain;
-  request.reader = own_process_id();
-  request.chunks = chunk_count_for(bytes);
-  request.from = remote;
+  request.uses_streaming = copy != copy_plain;
+  request.reader_pid = own_process_id();
+  request.num_chunks = num_chunks_for(bytes);
+  request.from = owner_address;
   request.to = reinterpret_cast<std::uintptr_t>(to);
   request.bytes = bytes;
-  request.claimed.store(0, std::memory_order_relaxed);
+  request.num_claimed_chunks.store(0, std::memory_order_relaxed);
   request.post();
   return true;
 }
 
 // Called by the sender: copies chunks from the back of the message until sender and receiver have claimed all chunks.
 void copy_from_back(CopyRequest& request, char* to) {
-  const std::uint32_t chunks = request.chunks;
-  const Copy copy = request.streaming ? streaming_copy() : copy_plain;
-  for (std::uint32_t i = chunks; request.claimed.fetch_add(1) < chunks;) {
-    --i;
-    const std::size_t begin = chunk_offset(i, chunks, request.bytes);
-    prefault_writable(to + begin, chunk_offset(i + 1, chunks, request.bytes) - begin);
-    copy_chunk(copy, to, reinterpret_cast<const char*>(request.from), i, chunks, request.bytes);
+  const std::uint32_t num_chunks = request.num_chunks;
+  const CopyFunction copy = request.uses_streaming ? streaming_copy() : copy_plain;
+  for (std::uint32_t chunk = num_chunks; request.num_claimed_chunks.fetch_add(1) < num_chunks;) {
+    --chunk;
+    const std::size_t begin = chunk_offset(chunk, num_chunks, request.bytes);
+    prefault_writable(to + begin, chunk_offset(chunk + 1, num_chunks, request.bytes) - begin);
+    copy_chunk(copy, to, reinterpret_cast<const char*>(request.from), chunk, num_chunks, request.bytes);
   }
 }
 
@@ -69,30 +71,32 @@ bool wait_until_finished(const Peer& peer, const CopyRequest& request) {
   return true;
 }
 
-Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
-                             Copy copy) {
+Cooperation copy_cooperatively(Peer& peer, char* to, const char* from, std::uintptr_t owner_address, std::size_t bytes,
+                               CopyFunction copy) {
   CopyRequest& request = peer.header()->copy_request;
-  if (!post_copy_request(request, remote, to, bytes, copy)) return Cooperation::not_requested;
-  const std::uint32_t chunks = request.chunks;
-  std::uint32_t own = 0;
-  while (request.claimed.fetch_add(1) < chunks) copy_chunk(copy, to, from, own++, chunks, bytes);
+  if (!post_copy_request(request, owner_address, to, bytes, copy)) return Cooperation::not_requested;
+  const std::uint32_t num_chunks = request.num_chunks;
+  std::uint32_t num_own_chunks = 0;
+  while (request.num_claimed_chunks.fetch_add(1) < num_chunks)
+    copy_chunk(copy, to, from, num_own_chunks++, num_chunks, bytes);
   if (!request.withdraw()) {
     if (!wait_until_finished(peer, request))
-      for (std::uint32_t i = own; i < chunks; ++i) copy_chunk(copy, to, from, i, chunks, bytes);
+      for (std::uint32_t chunk = num_own_chunks; chunk < num_chunks; ++chunk)
+        copy_chunk(copy, to, from, chunk, num_chunks, bytes);
     request.state.store(CopyRequest::none, std::memory_order_release);
   }
-  peer.record_cooperation(own < chunks);
-  return own < chunks ? Cooperation::cooperated : Cooperation::declined;
+  peer.record_cooperation(num_own_chunks < num_chunks);
+  return num_own_chunks < num_chunks ? Cooperation::cooperated : Cooperation::declined;
 }
 
 namespace {
 
 // Copies chunks of the requested message to the reader's heap. Does nothing if the reader's pages are not all shared.
-void execute_copy(CopyRequest& request) {
+void serve_cooperative_copy(CopyRequest& request) {
   PeerGuard guard;
-  Peer* reader = in_heap(request.to) ? find_peer(request.reader) : nullptr;
+  Peer* reader = is_in_heap(request.to) ? find_peer(request.reader_pid) : nullptr;
   if (!reader) return;
-  const Copying copying(*reader, true);
+  const CopyAnnouncement copying(*reader, true);
   if (reader->leading_shared_bytes(request.to, request.bytes) != request.bytes) return;
   std::size_t contiguous = 0;
   char* to = reader->is_open() ? reader->mapped_address(request.to - heap_begin, true, contiguous) : nullptr;
@@ -104,7 +108,7 @@ void execute_copy(CopyRequest& request) {
 }  // namespace
 
 int poll_copy_requests() {
-  Header* header = own_header();
+  HeapFileHeader* header = own_header();
   if (!header) return 0;
   CopyRequest& request = header->copy_request;
   if (request.has_share_hint.load(std::memory_order_relaxed)) {
@@ -115,24 +119,24 @@ int poll_copy_requests() {
   std::uint32_t posted = CopyRequest::posted;
   if (!request.state.compare_exchange_strong(posted, CopyRequest::taken)) return 0;
   if (request.kind == CopyRequest::copy)
-    execute_copy(request);
+    serve_cooperative_copy(request);
   else if (request.kind == CopyRequest::bounce)
-    fill_bounce(request);
-  else if (in_heap(request.from))
-    share_message(reinterpret_cast<const char*>(request.from), request.bytes, request.is_message != 0);
+    fill_bounce_buffer(request);
+  else if (is_in_heap(request.from))
+    share_message(reinterpret_cast<const char*>(request.from), request.bytes, request.is_mpi_message != 0);
   request.state.store(CopyRequest::finished, std::memory_order_release);
   return 1;
 }
 
-ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message) : peer_(peer) {
+ShareRequest::ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_mpi_message) : peer_(peer) {
   CopyRequest& request = peer.header()->copy_request;
-  if (!is_message || !peer.header()->owner_polls.load(std::memory_order_relaxed) || !request.reserve()) {
+  if (!is_mpi_message || !peer.header()->is_owner_polling.load(std::memory_order_relaxed) || !request.reserve()) {
     post_hint(from, bytes);
     return;
   }
   request.kind = CopyRequest::share;
-  request.is_message = 1;
-  request.reader = own_process_id();
+  request.is_mpi_message = 1;
+  request.reader_pid = own_process_id();
   request.from = from;
   request.bytes = bytes;
   request.post();
@@ -144,8 +148,8 @@ ShareRequest::~ShareRequest() {
   CopyRequest& request = peer_.header()->copy_request;
   const std::uintptr_t from = request.from;
   const std::size_t bytes = request.bytes;
-  const bool was_seen = !request.withdraw();
-  if (was_seen) {
+  const bool was_taken = !request.withdraw();
+  if (was_taken) {
     wait_until_finished(peer_, request);
     request.state.store(CopyRequest::none, std::memory_order_release);
   } else {

@@ -5,8 +5,8 @@
 // A receiver posts a request in the header of the sender's region. The sender polls for requests whenever its MPI makes
 // progress, through a callback that the MPI supports (progress.hpp). Both claim chunks, the receiver from the front,
 // the sender from the back, until none is left; then the receiver waits for the sender's last chunk. A sender that
-// computes never sees the request, and the receiver copies everything. If the sender dies, which Header::owner_died
-// shows, its chunks are copied again.
+// computes never sees the request, and the receiver copies everything. If the sender dies, which
+// HeapFileHeader::has_owner_died shows, its chunks are copied again.
 //
 // Threads: a sender serves one copy request at a time; a receiver that finds the slot taken copies alone.
 #pragma once
@@ -23,11 +23,11 @@ class Peer;
 
 enum class Cooperation { not_requested, declined, cooperated };
 
-// Copies `bytes` from the peer's memory, mapped at `from` in this process and at address `remote` in the peer, to `to`.
-// Returns whether the peer copied a part. `not_requested`: nothing was copied, since another request is posted in the
-// peer's header.
-Cooperation cooperative_copy(Peer& peer, char* to, const char* from, std::uintptr_t remote, std::size_t bytes,
-                             Copy copy);
+// Copies `bytes` from the peer's memory, mapped at `from` in this process and at address `owner_address` in the peer,
+// to `to`. Returns whether the peer copied a part. `not_requested`: nothing was copied, since another request is posted
+// in the peer's header.
+Cooperation copy_cooperatively(Peer& peer, char* to, const char* from, std::uintptr_t owner_address, std::size_t bytes,
+                               CopyFunction copy);
 
 // Called by a receiver whose request the sender has taken: waits until the sender has finished its part. Returns false
 // if the sender has died.
@@ -43,8 +43,8 @@ int poll_copy_requests();
 // request by a ShareHint.
 class ShareRequest {
  public:
-  // `is_message`: an MPI library copies the memory.
-  ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_message);
+  // `is_mpi_message`: an MPI library copies the memory.
+  ShareRequest(Peer& peer, std::uintptr_t from, std::size_t bytes, bool is_mpi_message);
   ~ShareRequest();
   ShareRequest(const ShareRequest&) = delete;
   ShareRequest& operator=(const ShareRequest&) = delete;

@@ -28,15 +28,15 @@ struct FilePacket {
   FilePacket() {
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = room;
-    message.msg_controllen = sizeof room;
+    message.msg_control = control_data;
+    message.msg_controllen = sizeof control_data;
   }
   FilePacket(const FilePacket&) = delete;
   FilePacket& operator=(const FilePacket&) = delete;
 
   SocketReply reply{};
   iovec part{&reply, sizeof reply};
-  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control_data[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
 };
 

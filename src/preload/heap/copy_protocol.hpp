@@ -12,13 +12,15 @@
 
 namespace nearfield::heap {
 
-// Maximum payload of a packet; with a SocketReply in front of it, a packet fits into a socket buffer.
+// Maximum payload of a packet in bytes. A packet of a SocketReply and this payload fits into a socket buffer.
 inline constexpr std::size_t packet_bytes = std::size_t{64} << 10;
 inline constexpr int max_copy_peers = 4096;
 
-inline std::size_t next_packet_bytes(std::uint64_t left) { return left < packet_bytes ? left : packet_bytes; }
+inline std::size_t bytes_of_next_packet(std::uint64_t remaining_bytes) {
+  return remaining_bytes < packet_bytes ? remaining_bytes : packet_bytes;
+}
 
-enum class SocketOperation : std::uint32_t { read, write, file };
+enum class SocketOperation : std::uint32_t { read, write, get_heap_file };
 
 struct SocketRequest {
   char key[Settings::key_bytes];
@@ -45,8 +47,8 @@ bool is_trusted_peer(int socket, pid_t pid);
 ssize_t send_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes);
 ssize_t receive_packet(int socket, void* first, std::size_t first_bytes, void* second, std::size_t second_bytes);
 
-// Send or receive a reply to SocketOperation::file. Return whether the connection is still usable. receive_file()
-// leaves `file` unchanged if the reply carries no descriptor.
+// Send or receive a reply to SocketOperation::get_heap_file. Return whether the connection is still usable.
+// receive_file() leaves `file` unchanged if the reply carries no descriptor.
 bool send_file(int socket, int file);
 bool receive_file(int socket, int& file);
 

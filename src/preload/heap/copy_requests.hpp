@@ -12,21 +12,21 @@
 namespace nearfield::heap {
 
 // Copies through the peer's service thread, with the parameters and results of process_vm_readv, or of
-// process_vm_writev if `writes`. Fails with EPERM if the peer serves no copies, and with ESRCH if the peer has ended.
-ssize_t copy_by_owner(bool writes, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
+// process_vm_writev if `is_write`. Fails with EPERM if the peer serves no copies, and with ESRCH if the peer has ended.
+ssize_t copy_by_owner(bool is_write, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
                       unsigned long remote_count);
 
 // Returns whether the peer serves copies to this process.
 bool peer_serves_copies(pid_t pid);
 
-// How many copies the owners of memory have made for this process, the bytes of these copies, and how many of them went
-// through a bounce buffer (bounce_copy.hpp).
+// Counts the copies that the owners of memory have made for this process, the bytes of these copies, and those of them
+// that went through a bounce buffer (bounce_copy.hpp).
 struct OwnerCopies {
-  std::size_t copies, bytes, bounced;
+  std::size_t num_copies, bytes, num_bounce_copies;
 };
-OwnerCopies owner_copies();
+OwnerCopies owner_copy_counts();
 void count_owner_copy(std::size_t bytes);
-void count_bounce(std::size_t bytes);
+void count_bounce_copy(std::size_t bytes);
 
 // Returns a descriptor of the file of a peer's heap; -1 if it has none.
 int request_heap_file(pid_t pid);

@@ -2,10 +2,10 @@
 // with a strict filter of system calls, between user namespaces, and under Yama's scopes 2 and 3. The owner of the
 // memory serves the copy: its service thread sleeps in the kernel until a peer sends a request.
 //
-// Each process listens on a Unix socket with an abstract name, which contains the process ID and lies in no folder.
-// Each end learns the other end's user and process ID from the kernel (SO_PEERCRED): a server accepts clients of its
-// own user; a client also requires the process ID of its peer. A request carries the job's key (NEARFIELD_HEAP_KEY),
-// which nearfield draws at random for each launch. A process without a key does not listen.
+// Each process listens on a Unix socket with an abstract name, which contains the process ID and has no file. Each end
+// learns the other end's user and process ID from the kernel (SO_PEERCRED): a server accepts clients of its own user; a
+// client also requires the process ID of its peer. A request carries the job's key (NEARFIELD_HEAP_KEY), which
+// nearfield draws at random for each launch. A process without a key does not listen.
 //
 // The payload passes through the socket in packets. The kernel copies a packet from or to the memory, so an address
 // that is not mapped causes EFAULT, as with process_vm_readv, and never a signal. A client receives the descriptor of

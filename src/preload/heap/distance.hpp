@@ -2,9 +2,9 @@
 // written.
 //
 // Eight messages from a new peer are timed, and eight more every two seconds, because virtual CPUs migrate and programs
-// are not always pinned. The timed line is Header::tick, which the peer writes whenever it copies a message. If the
-// peer has not written it since the last sample, because the peer only sends, eight lines of the message are timed
-// instead.
+// are not always pinned. The timed cache line is that of HeapFileHeader::tick, which the peer writes whenever it copies
+// a message. If the peer only sends, and so has not written that line since the last sample, eight lines of the message
+// are timed instead.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace nearfield::heap {
 
-// Called once, by the library's constructor.
-void start_clock();
+// Called once, by the library's constructor: records the reference by which clock ticks are converted to nanoseconds.
+void start_tick_clock();
 
 // Called before this process reads `bytes` bytes at `message`, which the peer has written. Takes a sample if one is
 // due.

@@ -20,15 +20,15 @@ namespace nearfield::heap {
 namespace {
 
 // State from before_fork() to after_fork() in the parent and after_fork_in_child() in the child; the heap is locked.
-constinit bool child_copies = false;
+constinit bool child_copies_shared_pages = false;
 constinit int copy_done_pipe[2] = {-1, -1};  // the child closes the write end when it has copied, or dies
 
-void prepare_for_fork() {
-  if (!heap_is_open()) return;
+void prepare_heap_for_fork() {
+  if (!is_heap_open()) return;
   count_fork();
   if (!prepare_pages_for_fork()) return;
-  child_copies = pipe2(copy_done_pipe, O_CLOEXEC) == 0;
-  if (!child_copies) {
+  child_copies_shared_pages = pipe2(copy_done_pipe, O_CLOEXEC) == 0;
+  if (!child_copies_shared_pages) {
     end_page_inheritance();
     unshare_all();
   }
@@ -36,41 +36,41 @@ void prepare_for_fork() {
 
 void before_fork() {
   lock_heap();
-  prepare_for_fork();
+  prepare_heap_for_fork();
 }
 
 void after_fork() {
-  if (child_copies) {
+  if (child_copies_shared_pages) {
     close(copy_done_pipe[1]);
     char nothing;
     while (read(copy_done_pipe[0], &nothing, 1) < 0 && errno == EINTR) {
     }
     close(copy_done_pipe[0]);
     end_page_inheritance();
-    child_copies = false;
+    child_copies_shared_pages = false;
   }
   unlock_heap();
 }
 
 void after_fork_in_child() {
-  if (child_copies) {
+  if (child_copies_shared_pages) {
     copy_inherited_pages();
     close(copy_done_pipe[0]);
     close(copy_done_pipe[1]);
-    child_copies = false;
+    child_copies_shared_pages = false;
   }
   reset_sharing();
   renew_heap_lock();
-  forget_threads();
+  forget_harmless_threads();
   reset_peers();
-  reset_counts();
+  reset_copy_counts();
   reset_copy_service();
   reset_copy_requests();
 }
 
 }  // namespace
 
-void watch_forks() { pthread_atfork(before_fork, after_fork, after_fork_in_child); }
+void register_fork_handlers() { pthread_atfork(before_fork, after_fork, after_fork_in_child); }
 
 }  // namespace nearfield::heap
 
@@ -84,7 +84,7 @@ NEARFIELD_EXPORT pid_t _Fork() {
     return -1;
   }
   if (!try_to_lock_heap()) return next();
-  prepare_for_fork();
+  prepare_heap_for_fork();
   const pid_t child = next();
   const int error = errno;
   if (child == 0)

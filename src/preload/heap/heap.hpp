@@ -31,14 +31,14 @@ bool resize_in_place(void* block, std::size_t bytes);
 // copied in pieces; each piece of `from` returns to the system once it is copied, so that two full copies never exist.
 void move_block_content(void* to, void* from, std::size_t bytes);
 // Returns the size in bytes that the program has requested for the block.
-std::size_t usable_bytes(const void* block);
+std::size_t requested_block_bytes(const void* block);
 // Returns all free memory to the system, including this thread's cached blocks.
 void trim_heap();
 
 // Announces to peers that this process polls for copy requests (cooperative_copy.hpp).
 void announce_cooperation();
-// Increments Header::tick, so that peers can measure the latency of a cache line that this core has just written
-// (distance.hpp).
+// Increments HeapFileHeader::tick, so that peers can measure the latency of a cache line that this core has just
+// written (distance.hpp).
 void increment_tick();
 
 // ---- for the other files of this folder
@@ -48,23 +48,23 @@ void unlock_heap();
 // Re-initializes the lock in a forked child, whose only thread holds it.
 void renew_heap_lock();
 // Returns the number of mapped pages, including the header's page. Requires the lock.
-Spans::Page mapped_heap_pages();
+Spans::Page num_mapped_heap_pages();
 // Returns the number of pages up to the last one that was ever allocated. Requires the lock.
-Spans::Page ever_allocated_pages();
+Spans::Page num_ever_allocated_pages();
 // Returns whether the byte before `address` lies in the last page of a block, and no byte that the program has
 // requested lies at or after `address` in that page. Requires the lock.
 bool is_end_of_block(std::uintptr_t address);
 // Returns whether `address` lies in the second page of a block. Takes the lock.
 bool is_in_second_page_of_block(const void* address);
-bool heap_is_open();
+bool is_heap_open();
 // Counts a fork for the report. Requires the lock.
 void count_fork();
 
 // Figures of the heap for the report.
 struct HeapFacts {
-  std::size_t taken_bytes, mapped_bytes;  // `taken_bytes`: in allocated blocks
-  int forks;
-  const char* reason;  // why there is no heap; nullptr if there is one, or if none was needed
+  std::size_t allocated_bytes, mapped_bytes;  // `allocated_bytes`: in allocated blocks
+  int num_forks;
+  const char* reason_closed;  // why there is no heap; nullptr if there is one, or if none was needed
 };
 HeapFacts heap_facts();
 

@@ -20,7 +20,7 @@
 // kcmp) go to nearfield_heap_copy_call(). All others are passed on without a stack frame, because calls that return
 // twice (clone, vfork) must find the stack unchanged. Calls that change mappings or create processes (numbers 9 to 28,
 // 56, 57, 151, 216, 329 and 435) are preceded by nearfield_heap_before_mapping_call().
-extern "C" long nearfield_heap_syscall(long number, ...);
+extern "C" long nearfield_heap_syscall(long syscall_number, ...);
 extern "C" __attribute__((used)) long nearfield_heap_failed(long negative) {
   errno = static_cast<int>(-negative);
   return -1;
@@ -31,8 +31,8 @@ namespace {
 // Returns the result of kcmp(first, second, type, ...). Open MPI 5 concludes from a failure of kcmp that it may not
 // copy from the process `second`. Containers forbid kcmp more often than process_vm_readv. So if kcmp is forbidden but
 // copies from that process are possible, returns 3, for different address spaces.
-long compare_processes(long first, const void* second, long type, const void* fourth, long fifth) {
-  const long order = nearfield_heap_syscall(SYS_kcmp, first, second, type, fourth, fifth);
+long compare_processes(long first, const void* second, long type, const void* fourth_argument, long fifth_argument) {
+  const long order = nearfield_heap_syscall(SYS_kcmp, first, second, type, fourth_argument, fifth_argument);
   constexpr long memory = 1, differ = 3;  // KCMP_VM; kcmp's result if the address spaces differ and are not ordered
   if (order >= 0 || errno != EPERM || type != memory || first != getpid()) return order;
   const auto peer = static_cast<pid_t>(reinterpret_cast<std::intptr_t>(second));
@@ -44,18 +44,20 @@ long compare_processes(long first, const void* second, long type, const void* fo
 }  // namespace
 }  // namespace nearfield::heap
 
-extern "C" long nearfield_heap_copy_call(long number, long pid, const iovec* local, long local_count,
+extern "C" long nearfield_heap_copy_call(long syscall_number, long pid, const iovec* local, long local_count,
                                          const iovec* remote, long remote_count, long flags) {
-  if (number == SYS_kcmp) return nearfield::heap::compare_processes(pid, local, local_count, remote, remote_count);
+  if (syscall_number == SYS_kcmp)
+    return nearfield::heap::compare_processes(pid, local, local_count, remote, remote_count);
   return nearfield::heap::cma_transfer(
-      {number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
+      {syscall_number, static_cast<pid_t>(pid), local, static_cast<unsigned long>(local_count), remote,
        static_cast<unsigned long>(remote_count), static_cast<unsigned long>(flags)},
       nullptr);
 }
 // Called before a system call that may change mappings, with the number and the arguments of the call.
-extern "C" void nearfield_heap_before_mapping_call(long number, const void* at, std::size_t bytes, long third,
-                                                   long fourth, void* fifth) {
-  nearfield::heap::before_mapping_call(number, at, bytes, third, fourth, fifth);
+extern "C" void nearfield_heap_before_mapping_call(long syscall_number, const void* address, std::size_t bytes,
+                                                   long third_argument, long fourth_argument, void* fifth_argument) {
+  nearfield::heap::unshare_before_mapping_call(syscall_number, address, bytes, third_argument, fourth_argument,
+                                               fifth_argument);
 }
 
 __asm__(R"(
@@ -148,12 +150,12 @@ static_assert(SYS_clone == 56 && SYS_fork == 57 && SYS_clone3 == 435);
 
 namespace nearfield::heap {
 
-ssize_t copy_by_kernel(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
-                       unsigned long remote_count, unsigned long flags) {
+ssize_t copy_by_kernel(long syscall_number, pid_t pid, const iovec* local, unsigned long local_count,
+                       const iovec* remote, unsigned long remote_count, unsigned long flags) {
 #if defined(__x86_64__)
-  return nearfield_heap_syscall(call, pid, local, local_count, remote, remote_count, flags);
+  return nearfield_heap_syscall(syscall_number, pid, local, local_count, remote, remote_count, flags);
 #else
-  return syscall(call, pid, local, local_count, remote, remote_count, flags);
+  return syscall(syscall_number, pid, local, local_count, remote, remote_count, flags);
 #endif
 }
 
@@ -163,12 +165,12 @@ bool kernel_may_read(pid_t pid) {
   return copy_by_kernel(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0) == 1 || errno == EFAULT;
 }
 
-ssize_t copy_without_heap(long call, pid_t pid, const iovec* local, unsigned long local_count, const iovec* remote,
-                          unsigned long remote_count, unsigned long flags) {
-  const ssize_t done = copy_by_kernel(call, pid, local, local_count, remote, remote_count, flags);
+ssize_t copy_without_heap(long syscall_number, pid_t pid, const iovec* local, unsigned long local_count,
+                          const iovec* remote, unsigned long remote_count, unsigned long flags) {
+  const ssize_t done = copy_by_kernel(syscall_number, pid, local, local_count, remote, remote_count, flags);
   const bool is_forbidden = done < 0 && (errno == EPERM || errno == ENOSYS);
   if (!is_forbidden || flags != 0 || !serves_copies()) return done;
-  return copy_by_owner(call == SYS_process_vm_writev, pid, local, local_count, remote, remote_count);
+  return copy_by_owner(syscall_number == SYS_process_vm_writev, pid, local, local_count, remote, remote_count);
 }
 
 }  // namespace nearfield::heap

@@ -9,13 +9,13 @@
 
 namespace nearfield::heap {
 
-void* next_mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset);
-int next_munmap(void* at, std::size_t bytes);
-int next_mprotect(void* at, std::size_t bytes, int protection);
-int next_madvise(void* at, std::size_t bytes, int advice);
+void* next_mmap(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset);
+int next_munmap(void* address, std::size_t bytes);
+int next_mprotect(void* address, std::size_t bytes, int protection);
+int next_madvise(void* address, std::size_t bytes, int advice);
 
 // Maps memory whose pages are allocated when they are touched, even if the program has locked its future memory by
 // mlockall(). Parameters, result and errors are those of mmap().
-void* map_on_demand(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset);
+void* map_on_demand(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset);
 
 }  // namespace nearfield::heap

@@ -25,30 +25,30 @@ class PageBits {
   bool map(int file, std::size_t offset, bool for_writing);
   void unmap();
   // Forgets the bits in a forked child, where they are not mapped.
-  void forget();
+  void forget_mapping();
   bool is_mapped() const { return words_ != nullptr; }
   // Sets whether a forked child inherits the bits.
-  void let_child_inherit(bool yes) const;
+  void set_inherited_by_children(bool is_inherited) const;
 
-  // Makes the bits of all pages before `upto` accessible. Returns false if the kernel refuses.
-  bool make_accessible(Page upto) {
-    return upto <= accessible_.load(std::memory_order_acquire) || extend_accessible(upto);
+  // Makes the bits of all pages before `end_page` accessible. Returns false if the kernel refuses.
+  bool make_accessible(Page end_page) {
+    return end_page <= num_accessible_pages_.load(std::memory_order_acquire) || extend_accessible(end_page);
   }
-  // Returns whether the bits of all pages in [from, upto) are set. Inaccessible bits count as zero.
-  bool are_set(Page from, Page upto) const;
+  // Returns whether the bits of all pages in [first_page, end_page) are set. Inaccessible bits count as zero.
+  bool are_set(Page first_page, Page end_page) const;
   bool is_set(Page page) const { return are_set(page, page + 1); }
-  // Sets the bits of the pages in [from, upto), which must be accessible.
-  void set(Page from, Page upto);
+  // Sets the bits of the pages in [first_page, end_page), which must be accessible.
+  void set(Page first_page, Page end_page);
   // Sets one bit, and maps private memory for it if necessary. Returns whether that succeeded.
   bool set(Page page);
-  void clear(Page from, Page upto);
+  void clear(Page first_page, Page end_page);
 
  private:
   bool map(int file, std::size_t offset, int protection, int flags);
-  bool extend_accessible(Page upto);
+  bool extend_accessible(Page end_page);
 
   std::atomic<std::uint64_t>* words_ = nullptr;
-  std::atomic<Page> accessible_{0};
+  std::atomic<Page> num_accessible_pages_{0};
   int protection_ = 0;
 };
 

@@ -9,18 +9,19 @@
 namespace nearfield::heap {
 
 struct PageRange {
-  Spans::Page from, upto;
-  bool is_empty() const { return from >= upto; }
+  Spans::Page first_page, end_page;
+  bool is_empty() const { return first_page >= end_page; }
 };
 
 // Returns the pages of the heap that overlap [from, from + bytes).
 PageRange pages_overlapping(const void* from, std::size_t bytes);
-// Returns the pages that lie entirely in [from, from + bytes). The last page of a block also counts if only bytes
-// behind the block's end are missing, because nobody uses those. Requires the heap's lock.
+// Returns the pages that lie entirely in [from, from + bytes). The last page of a block also counts if the range
+// contains all bytes of the block in this page, because the bytes behind the end of the block are unused. Requires the
+// heap's lock.
 PageRange pages_filled_by(const char* from, std::size_t bytes);
 
-inline std::size_t bytes_of_pages(Spans::Page from, Spans::Page upto) {
-  return std::size_t{upto - from} << page_shift();
+inline std::size_t bytes_of_pages(Spans::Page first_page, Spans::Page end_page) {
+  return std::size_t{end_page - first_page} << page_shift();
 }
 
 }  // namespace nearfield::heap

@@ -1,4 +1,4 @@
-// Makes huge pages of the shared pages of the heap. For private pages the kernel does that.
+// Makes the shared pages of the heap huge pages. For private pages the kernel does that.
 //
 // Linux does not use huge pages for shared memory if shmem_enabled is "never", which is the usual default. From Linux
 // 6.1 on, madvise(MADV_COLLAPSE) assembles huge pages from small ones, whatever that setting is. Shared memory gets
@@ -17,8 +17,8 @@ namespace nearfield::heap {
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-// Called once, before the heap opens: reads the kernel's settings. If not `wanted`, no huge pages are made.
-void start_huge_pages(bool wanted);
+// Called once, before the heap opens: reads the kernel's settings. If not `is_enabled`, no huge pages are made.
+void start_huge_pages(bool is_enabled);
 // Called after every message that this process copies, with its size in bytes. Makes at most one huge page.
 void make_huge_pages(std::size_t bytes);
 // Called when pages of [from, from + bytes) become private again: the pieces that contain them then consist of small
@@ -31,6 +31,6 @@ void record_huge_page_advice(const void* from, std::size_t bytes);
 void forget_huge_page_advice(const void* from, std::size_t bytes);
 
 // Returns the number of huge pages that this process has made.
-unsigned huge_pages_made();
+unsigned num_huge_pages_made();
 
 }  // namespace nearfield::heap

@@ -5,7 +5,7 @@
 // header is read by process_vm_readv, and its file is obtained by pidfd_getfd, which requires the same permission.
 //
 // Page tables: a window costs 8 bytes per page accessed through it (1/512 of the bytes; negligible with huge pages). At
-// most `max_windows` are mapped; beyond that the least recently used one is unmapped.
+// most `max_mapped_windows` are mapped; beyond that the least recently used one is unmapped.
 //
 // Thread-safe; each access requires a PeerGuard.
 #pragma once
@@ -21,14 +21,14 @@
 namespace nearfield::heap {
 
 inline constexpr std::size_t window_bytes = std::size_t{64} << 20;
-inline constexpr int max_windows = 512;
+inline constexpr int max_mapped_windows = 512;
 
 // The core-to-core latency of a cache line from the peer, which distance.hpp measures, and the state of the
 // measurement.
 struct PeerLatency {
-  std::atomic<std::uint32_t> line_ns{0};  // 0: not measured yet
+  std::atomic<std::uint32_t> line_latency_ns{0};  // 0: not measured yet
   std::atomic<std::uint64_t> next_sampling_ns{0}, last_tick{0};
-  std::atomic<std::uint32_t> messages{0}, samples_left{0};
+  std::atomic<std::uint32_t> num_messages{0}, remaining_samples{0};
   std::uint32_t sample_ns[8] = {};
 };
 
@@ -39,13 +39,16 @@ class Peer {
 
   pid_t pid() const { return pid_; }
   bool is_open() const { return header_ && !is_gone(); }
-  bool is_gone() const { return is_replaced_.load(std::memory_order_relaxed) || (header_ && header_->owner_died()); }
-  Header* header() const { return header_; }
-  const char* bounce() const { return bounce_; }  // nullptr if the kernel lets this process read the peer's memory
+  bool is_gone() const {
+    return is_replaced_.load(std::memory_order_relaxed) || (header_ && header_->has_owner_died());
+  }
+  HeapFileHeader* header() const { return header_; }
+  // nullptr if the kernel lets this process read the peer's memory
+  const char* bounce_buffer() const { return bounce_buffer_; }
   // Returns whether the peer must be looked up again: it had no heap when it was looked up, but `has_heap` now.
   bool is_replaceable(bool has_heap) const { return has_heap && may_open_later_ && !header_; }
   // Returns how many of the bytes in [from, from + bytes), addresses of the peer, precede the first private page.
-  // Requires a Copying.
+  // Requires a CopyAnnouncement.
   std::size_t leading_shared_bytes(std::uintptr_t from, std::size_t bytes);
   // Returns how many of the bytes in [from, from + bytes) precede the first shared page.
   std::size_t leading_private_bytes(std::uintptr_t from, std::size_t bytes);
@@ -55,15 +58,15 @@ class Peer {
   // PeerGuard.
   char* mapped_address(std::size_t offset, bool for_writing, std::size_t& length);
 
-  // Returns whether to post a request for a cooperative copy: the peer polls for requests, and has served one of the
-  // last four. If it has served none of these, one message in sixteen makes a request.
+  // Returns whether to post a request for a cooperative copy. Returns true if the peer polls for requests and has
+  // served at least one of the last four; if it has served none of these, only for one message in sixteen.
   bool may_cooperate();
   // Records whether the peer has served a request for a cooperative copy or a bounce copy.
-  void record_cooperation(bool yes) {
-    unanswered_requests_.store(yes ? 0 : unanswered_requests_.load() + 1, std::memory_order_relaxed);
+  void record_cooperation(bool has_served) {
+    num_unanswered_requests_.store(has_served ? 0 : num_unanswered_requests_.load() + 1, std::memory_order_relaxed);
   }
-  // Returns whether to request that the peer shares a message's pages. After 64 requests in a row without an effect,
-  // the next 1024 messages make none.
+  // Returns whether to request that the peer shares a message's pages. After 64 requests in a row that moved no page,
+  // returns false for the next 1024 messages.
   bool may_request_share();
   // Records a request to share pages, and whether the peer has moved any pages since the last one.
   void record_share_request();
@@ -74,30 +77,31 @@ class Peer {
   PeerLatency latency;
 
  private:
-  friend class Peers;
-  struct Window {
+  friend class PeerRegistry;
+  struct FileWindow {
     std::atomic<char*> begin{nullptr};
-    std::atomic<bool> writable{false};
-    std::atomic<std::uint32_t> last_used{0};
+    std::atomic<bool> is_writable{false};
+    std::atomic<std::uint32_t> last_use_time{0};
   };
-  bool connect();
+  bool map_heap();
   int fetch_file() const;
-  bool map_window(Window& window, std::size_t offset, bool for_writing);
+  bool map_window(FileWindow& window, std::size_t offset, bool for_writing);
 
-  friend class Copying;
+  friend class CopyAnnouncement;
 
   pid_t pid_;
   bool may_open_later_;
   std::atomic<bool> is_replaced_{false};
-  int file_ = -1;  // number of the file's descriptor in the peer
+  int owner_descriptor_ = -1;  // the file's descriptor in the peer
   std::uint64_t device_ = 0, inode_ = 0;
-  Header* header_ = nullptr;
-  PageBits bits_;
-  Slot* slot_ = nullptr;  // this process's slot in the peer's file
-  const char* bounce_ = nullptr;
-  Window* windows_ = nullptr;
-  std::atomic<std::uint32_t> unanswered_requests_{0}, skipped_requests_{0};
-  std::atomic<std::uint32_t> seen_moves_{0}, unanswered_shares_{0}, share_pause_{0};
+  HeapFileHeader* header_ = nullptr;
+  PageBits shared_page_bits_;
+  PeerSlot* slot_ = nullptr;  // this process's slot in the peer's file
+  const char* bounce_buffer_ = nullptr;
+  FileWindow* windows_ = nullptr;
+  std::atomic<std::uint32_t> num_unanswered_requests_{0}, num_skipped_requests_{0};
+  std::atomic<std::uint32_t> last_seen_moves_{0}, num_unanswered_share_requests_{0},
+      messages_before_next_share_request_{0};
 };
 
 // While a PeerGuard exists, no window is unmapped.
@@ -109,25 +113,25 @@ class PeerGuard {
   PeerGuard& operator=(const PeerGuard&) = delete;
 };
 
-// Announces a copy from or to a peer's heap in this process's slot. While a Copying exists, the peer does not free
-// shared pages whose content a message may need and, if this process writes, moves no page. The constructor waits while
-// the peer moves pages. Every copy from or to a peer's heap requires a Copying, even if the kernel makes the copy in
-// the end.
-class Copying {
+// Announces a copy from or to a peer's heap in this process's slot. While a CopyAnnouncement exists, the peer does not
+// free shared pages whose content a message may need and, if this process writes, moves no page. The constructor waits
+// while the peer moves pages. Every copy from or to a peer's heap requires a CopyAnnouncement, even if the kernel makes
+// the copy in the end.
+class CopyAnnouncement {
  public:
-  Copying(const Peer& peer, bool writes);
-  ~Copying() { count_->fetch_sub(1, std::memory_order_release); }
-  Copying(const Copying&) = delete;
-  Copying& operator=(const Copying&) = delete;
+  CopyAnnouncement(const Peer& peer, bool is_write);
+  ~CopyAnnouncement() { num_copying_->fetch_sub(1, std::memory_order_release); }
+  CopyAnnouncement(const CopyAnnouncement&) = delete;
+  CopyAnnouncement& operator=(const CopyAnnouncement&) = delete;
 
  private:
-  std::atomic<std::uint32_t>* count_;
+  std::atomic<std::uint32_t>* num_copying_;
 };
 
-// Returns the peer with this process ID; nullptr if it has no heap that this process can map. `is_open`: a message lies
-// at addresses of the peer's heap, so the peer has opened one; a peer that had no heap before is then looked up again.
-// Requires a PeerGuard.
-Peer* find_peer(pid_t pid, bool is_open = true);
+// Returns the peer with this process ID; nullptr if it has no heap that this process can map. `has_heap`: a message
+// lies at addresses of the peer's heap, so the peer has opened one; a peer that had no heap before is then looked up
+// again. Requires a PeerGuard.
+Peer* find_peer(pid_t pid, bool has_heap = true);
 
 // Reads some of the `bytes` bytes of a peer's memory that this process is about to write: on a read fault Linux maps 16
 // existing pages at once, on a write fault only one.
@@ -143,8 +147,8 @@ void reset_peers();
 pid_t own_process_id();
 
 struct PeerFacts {
-  int peers, windows;
-  unsigned nearest_ns, farthest_ns;  // smallest and largest measured latency; 0: none measured
+  int num_peers, num_windows;
+  unsigned min_latency_ns, max_latency_ns;  // smallest and largest measured latency; 0: none measured
 };
 PeerFacts peer_facts();
 

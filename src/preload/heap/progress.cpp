@@ -13,45 +13,45 @@
 namespace nearfield::heap {
 namespace {
 
-// The functions by which this process's MPI registers progress callbacks. Open MPI: opal_progress_register_lp, for the
-// rest of the run; Open MPI calls the callback at every eighth poll for events, so programs that poll are hardly
-// slowed. MPICH from 4.3 on: MPIX_Async_start, whose callbacks must all have ended before MPI_Finalize ends. So the
-// callback ends when it has found no request for some milliseconds, and the next message registers it again.
+// The functions by which this process's MPI registers progress callbacks. Open MPI: opal_progress_register_lp registers
+// the callback for the rest of the run; Open MPI calls it at every eighth poll for events, so programs that poll are
+// hardly slowed. MPICH from 4.3 on: MPIX_Async_start; all its callbacks must have ended before MPI_Finalize ends, so
+// the callback ends when it has found no request for some milliseconds, and the next message registers it again.
 struct ProgressApi {
-  int (*open_mpi)(int (*)()) = nullptr;
-  int (*mpich)(int (*)(void*), void*, int) = nullptr;
+  int (*open_mpi_register)(int (*)()) = nullptr;
+  int (*mpich_start)(int (*)(void*), void*, int) = nullptr;
   int (*initialized)(int*) = nullptr;
   int (*query_thread)(int*) = nullptr;
   int (*finalize)() = nullptr;
 };
 
 // Constants of MPICH's ABI.
-constexpr int no_stream = 0x3c000000, async_not_done = 0, async_done = 1, thread_multiple = 3;
+constexpr int mpix_stream_null = 0x3c000000, mpix_async_noprogress = 0, mpix_async_done = 1, mpi_thread_multiple = 3;
 constexpr unsigned max_idle_calls = 100'000;  // calls without a request, some milliseconds
 
 constinit ProgressApi progress_api;
-constinit std::atomic<bool> is_looked_up{false}, is_registered{false};
-constinit unsigned idle_calls = 0;
+constinit std::atomic<bool> is_api_looked_up{false}, is_callback_registered{false};
+constinit unsigned num_idle_calls = 0;
 
 template <typename F>
-void look_up(F*& function, const char* library, const char* name) {
-  function = reinterpret_cast<F*>(find_in_library(library, name));
+void look_up_function(F*& function, const char* library, const char* name) {
+  function = reinterpret_cast<F*>(find_library_symbol(library, name));
 }
 
 void find_progress_api() {
-  look_up(progress_api.open_mpi, "libopen-pal", "opal_progress_register_lp");
-  look_up(progress_api.mpich, "libmpi.", "PMPIX_Async_start");
-  look_up(progress_api.initialized, "libmpi.", "PMPI_Initialized");
-  look_up(progress_api.query_thread, "libmpi.", "PMPI_Query_thread");
-  look_up(progress_api.finalize, "libmpi.", "PMPI_Finalize");
+  look_up_function(progress_api.open_mpi_register, "libopen-pal", "opal_progress_register_lp");
+  look_up_function(progress_api.mpich_start, "libmpi.", "PMPIX_Async_start");
+  look_up_function(progress_api.initialized, "libmpi.", "PMPI_Initialized");
+  look_up_function(progress_api.query_thread, "libmpi.", "PMPI_Query_thread");
+  look_up_function(progress_api.finalize, "libmpi.", "PMPI_Finalize");
 }
 
-// The callback for MPICH. Returns whether it has ended.
+// The callback for MPICH. Returns mpix_async_done if it has ended, else mpix_async_noprogress.
 int poll_for_mpich(void*) {
-  idle_calls = poll_copy_requests() ? 0 : idle_calls + 1;
-  if (idle_calls < max_idle_calls) return async_not_done;
-  is_registered.store(false);
-  return async_done;
+  num_idle_calls = poll_copy_requests() ? 0 : num_idle_calls + 1;
+  if (num_idle_calls < max_idle_calls) return mpix_async_noprogress;
+  is_callback_registered.store(false);
+  return mpix_async_done;
 }
 
 // Returns whether MPI_Finalize is on the call stack. MPI_Finalize still receives messages whose requests the program
@@ -69,26 +69,28 @@ bool is_finalizing() {
 }
 
 // Registers the callback with MPICH. Returns whether that succeeded. MPICH accepts callbacks only between the end of
-// MPI_Init and the begin of MPI_Finalize, and not from inside an MPI call if other threads may wait for the same lock.
+// MPI_Init and the start of MPI_Finalize, and not from inside an MPI call if other threads may wait for the same lock.
 bool register_with_mpich() {
-  int is_initialized = 0, level = thread_multiple;
+  int is_initialized = 0, thread_level = mpi_thread_multiple;
   if (progress_api.initialized(&is_initialized) != 0 || !is_initialized) return false;
-  if (progress_api.query_thread(&level) != 0 || level == thread_multiple) return false;
+  if (progress_api.query_thread(&thread_level) != 0 || thread_level == mpi_thread_multiple) return false;
   if (is_finalizing()) return false;
-  idle_calls = 0;
-  return progress_api.mpich(poll_for_mpich, nullptr, no_stream) == 0;
+  num_idle_calls = 0;
+  return progress_api.mpich_start(poll_for_mpich, nullptr, mpix_stream_null) == 0;
 }
 
 }  // namespace
 
 void register_progress_callback() {
-  if (is_registered.load(std::memory_order_relaxed)) return;
-  if (!is_looked_up.exchange(true)) find_progress_api();
-  if (!progress_api.open_mpi && !(progress_api.mpich && progress_api.initialized && progress_api.query_thread)) return;
-  if (is_registered.exchange(true)) return;
+  if (is_callback_registered.load(std::memory_order_relaxed)) return;
+  if (!is_api_looked_up.exchange(true)) find_progress_api();
+  if (!progress_api.open_mpi_register &&
+      !(progress_api.mpich_start && progress_api.initialized && progress_api.query_thread))
+    return;
+  if (is_callback_registered.exchange(true)) return;
   const bool registered =
-      progress_api.open_mpi ? progress_api.open_mpi(poll_copy_requests) == 0 : register_with_mpich();
-  is_registered.store(registered);
+      progress_api.open_mpi_register ? progress_api.open_mpi_register(poll_copy_requests) == 0 : register_with_mpich();
+  is_callback_registered.store(registered);
   if (registered) announce_cooperation();
 }
 

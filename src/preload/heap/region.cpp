@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t min_growth_bytes = std::size_t{2} << 20, max_growth_bytes = std::size_t{256} << 20;
 constexpr std::size_t table_growth_bytes = std::size_t{1} << 20;
-constexpr std::uintptr_t table_begin = heap_begin + heap_span;
+constexpr std::uintptr_t span_table_address = heap_begin + heap_address_bytes;
 constexpr int high_descriptor = 900;  // programs use lower descriptors
 
 // Moves the descriptor to a number beyond the small ones that programs may expect. Returns the new number; `file` if
@@ -52,23 +52,23 @@ bool file_size_is_limited() {
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < file_bytes;  // ftruncate would end in SIGXFSZ
 }
 
-void init_and_hold_alive(pthread_mutex_t& alive) {
+void create_and_lock_alive_mutex(pthread_mutex_t& mutex) {
   pthread_mutexattr_t attributes;
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
   pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  pthread_mutex_init(&alive, &attributes);
+  pthread_mutex_init(&mutex, &attributes);
   pthread_mutexattr_destroy(&attributes);
-  pthread_mutex_lock(&alive);
+  pthread_mutex_lock(&mutex);
 }
 
 // Maps private memory at `at` unless something is mapped there. Returns whether that succeeded. A kernel before 4.17
 // ignores MAP_FIXED_NOREPLACE and may choose another address.
-bool map_private(std::uintptr_t at, std::size_t bytes) {
-  void* wanted = reinterpret_cast<void*>(at);
-  void* mapped = next_mmap(wanted, bytes, PROT_READ | PROT_WRITE,
+bool map_private_memory(std::uintptr_t at, std::size_t bytes) {
+  void* wanted_address = reinterpret_cast<void*>(at);
+  void* mapped = next_mmap(wanted_address, bytes, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (mapped == wanted) return true;
+  if (mapped == wanted_address) return true;
   if (mapped != MAP_FAILED) next_munmap(mapped, bytes);
   return false;
 }
@@ -95,47 +95,49 @@ int page_shift() {
   return shift;
 }
 
-bool Header::has_expected_magic() const { return std::memcmp(magic, expected, sizeof magic) == 0; }
+bool HeapFileHeader::has_expected_magic() const { return std::memcmp(magic, expected_magic, sizeof magic) == 0; }
 
-bool Header::owner_died() const {
+bool HeapFileHeader::has_owner_died() const {
   // The first word of a pthread mutex is its futex; the kernel's robust lists require that.
-  const auto* word = reinterpret_cast<const volatile std::uint32_t*>(&alive);
-  return (*word & FUTEX_OWNER_DIED) != 0 || (*word & FUTEX_TID_MASK) == 0;
+  const auto* futex_word = reinterpret_cast<const volatile std::uint32_t*>(&alive_mutex);
+  return (*futex_word & FUTEX_OWNER_DIED) != 0 || (*futex_word & FUTEX_TID_MASK) == 0;
 }
 
-const char* Region::open() {
+const char* HeapRegion::open() {
   constexpr const char* problem = "its addresses are taken, or address space is limited (ulimit -v)";
-  if (!map_private(heap_begin, page_bytes())) return problem;
+  if (!map_private_memory(heap_begin, page_bytes())) return problem;
   if (!extend_table(1)) {
     next_munmap(reinterpret_cast<void*>(heap_begin), page_bytes());
     return problem;
   }
-  table_ = reinterpret_cast<Spans::Entry*>(table_begin);
-  usable_ = 1;
+  span_table_ = reinterpret_cast<Spans::SpanTableEntry*>(span_table_address);
+  num_usable_pages_ = 1;
   return nullptr;
 }
 
-bool Region::extend_table(Spans::Page pages) {
-  const std::size_t needed =
-      (std::size_t{pages} * sizeof(Spans::Entry) + table_growth_bytes - 1) / table_growth_bytes * table_growth_bytes;
+bool HeapRegion::extend_table(Spans::Page pages) {
+  const std::size_t needed = (std::size_t{pages} * sizeof(Spans::SpanTableEntry) + table_growth_bytes - 1) /
+                             table_growth_bytes * table_growth_bytes;
   if (needed <= table_bytes_) return true;
-  if (!map_private(table_begin + table_bytes_, needed - table_bytes_)) return false;
+  if (!map_private_memory(span_table_address + table_bytes_, needed - table_bytes_)) return false;
   table_bytes_ = needed;
   return true;
 }
 
-Spans::Page Region::grow(Spans::Page pages) {
-  const std::size_t had = std::size_t{usable_} << page_shift();
-  std::size_t step = had / 8;
-  if (step < min_growth_bytes) step = min_growth_bytes;
-  if (step > max_growth_bytes) step = max_growth_bytes;
-  if (const std::size_t bytes = std::size_t{pages} << page_shift(); step < bytes) step = bytes;
-  step = (had + step + min_growth_bytes - 1) / min_growth_bytes * min_growth_bytes - had;  // to a huge page boundary
-  if (step > heap_span - had) return 0;
-  const auto more = static_cast<Spans::Page>(step >> page_shift());
-  if (!extend_table(usable_ + more) || !map_private(heap_begin + had, step)) return 0;
-  usable_ += more;
-  return more;
+Spans::Page HeapRegion::grow(Spans::Page pages) {
+  const std::size_t old_bytes = std::size_t{num_usable_pages_} << page_shift();
+  std::size_t growth_bytes = old_bytes / 8;
+  if (growth_bytes < min_growth_bytes) growth_bytes = min_growth_bytes;
+  if (growth_bytes > max_growth_bytes) growth_bytes = max_growth_bytes;
+  if (const std::size_t bytes = std::size_t{pages} << page_shift(); growth_bytes < bytes) growth_bytes = bytes;
+  // to a huge page boundary
+  growth_bytes = (old_bytes + growth_bytes + min_growth_bytes - 1) / min_growth_bytes * min_growth_bytes - old_bytes;
+  if (growth_bytes > heap_address_bytes - old_bytes) return 0;
+  const auto num_new_pages = static_cast<Spans::Page>(growth_bytes >> page_shift());
+  if (!extend_table(num_usable_pages_ + num_new_pages) || !map_private_memory(heap_begin + old_bytes, growth_bytes))
+    return 0;
+  num_usable_pages_ += num_new_pages;
+  return num_new_pages;
 }
 
 const char* HeapFile::open() {
@@ -144,38 +146,39 @@ const char* HeapFile::open() {
   if (file < 0) return "the kernel gives no memfd";
   struct stat status{};
   fstat(file, &status);
-  char* slots = bits_.map(file, bits_offset, true) ? map_shared(file, nullptr, slots_bytes, slots_offset) : nullptr;
+  char* slots =
+      shared_page_bits_.map(file, bits_offset, true) ? map_shared(file, nullptr, slots_bytes, slots_offset) : nullptr;
   char* at = slots ? map_shared(file, reinterpret_cast<void*>(heap_begin), page_bytes(), 0) : nullptr;
   if (!at) {
-    bits_.unmap();
+    shared_page_bits_.unmap();
     if (slots) next_munmap(slots, slots_bytes);
     close(file);
     return "address space is limited (ulimit -v)";
   }
-  auto* header = new (at) Header{};
-  header->file = file;
+  auto* header = new (at) HeapFileHeader{};
+  header->owner_descriptor = file;
   header->device = device_ = status.st_dev;
   header->inode = inode_ = status.st_ino;
-  init_and_hold_alive(header->alive);
-  std::memcpy(header->magic, Header::expected, sizeof header->magic);
-  file_ = file;
+  create_and_lock_alive_mutex(header->alive_mutex);
+  std::memcpy(header->magic, HeapFileHeader::expected_magic, sizeof header->magic);
+  descriptor_ = file;
   header_ = header;
-  slots_ = reinterpret_cast<Slot*>(slots);
-  if (serves_copies()) bounce_ = map_shared(file, nullptr, bounce_bytes, bounce_offset);
+  slots_ = reinterpret_cast<PeerSlot*>(slots);
+  if (serves_copies()) bounce_buffer_ = map_shared(file, nullptr, bounce_bytes, bounce_offset);
   return nullptr;
 }
 
 bool HeapFile::has_own_descriptor() const {
   struct stat status{};
-  return file_ >= 0 && fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
+  return descriptor_ >= 0 && fstat(descriptor_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
 }
 
-void HeapFile::forget() {
-  file_ = -1;
+void HeapFile::forget_mapping() {
+  descriptor_ = -1;
   header_ = nullptr;
   slots_ = nullptr;
-  bounce_ = nullptr;
-  bits_.forget();
+  bounce_buffer_ = nullptr;
+  shared_page_bits_.forget_mapping();
 }
 
 }  // namespace nearfield::heap

@@ -6,17 +6,17 @@
 // (sharing.hpp). An address minus heap_begin is the offset in the file, so a peer can compute the offset from the
 // address.
 //
-//   offset in the file          what
-//   0                           the header (one page), mapped at heap_begin
-//   one page up to heap_span    pages of the heap, where they are shared
-//   bits_offset                 a bit for each page of the heap: 1 if the page is shared
-//   slots_offset                a cache line (Slot) for each peer that copies from or to this heap
-//   bounce_offset               a buffer for copies of memory that is not shared (bounce_copy.hpp)
+//   offset in the file                 content
+//   0                                  the header (one page), mapped at heap_begin
+//   one page up to heap_address_bytes  pages of the heap, where they are shared
+//   bits_offset                        a bit for each page of the heap: 1 if the page is shared
+//   slots_offset                       a cache line (PeerSlot) for each peer that copies from or to this heap
+//   bounce_offset                      a buffer for copies of memory that is not shared (bounce_copy.hpp)
 //
-// Life cycle: Region::open(), then Region::grow() as allocations require. The file exists until the last process that
-// maps it ends, even by a signal. A forked child has the same private memory, but no file.
+// Life cycle: HeapRegion::open(), then HeapRegion::grow() as allocations require. The file exists until the last
+// process that maps it ends, even by a signal. A forked child has the same private memory, but no file.
 //
-// Threads: every change of a Region requires the heap's lock. Peers read the header and the bits at any time.
+// Threads: every change of a HeapRegion requires the heap's lock. Peers read the header and the bits at any time.
 #pragma once
 
 #include <pthread.h>
@@ -32,22 +32,23 @@
 namespace nearfield::heap {
 
 inline constexpr std::uintptr_t heap_begin = std::uintptr_t{0x20} << 40;
-inline constexpr std::size_t heap_span = std::size_t{1} << 40;  // bytes of addresses
-inline constexpr std::size_t bits_offset = heap_span;
+inline constexpr std::size_t heap_address_bytes = std::size_t{1} << 40;  // bytes of addresses
+inline constexpr std::size_t bits_offset = heap_address_bytes;
 inline constexpr std::size_t slots_offset = bits_offset + PageBits::bytes;
-inline constexpr std::uint32_t max_slots = 4096;
+inline constexpr std::uint32_t max_peer_slots = 4096;
 
 // The cache line of one peer in the file: how many threads of the peer are copying from this heap (readers) and to it
 // (writers), and how many bytes the peer has copied from and to shared pages.
-struct alignas(64) Slot {
-  std::atomic<std::uint32_t> readers, writers;
+struct alignas(64) PeerSlot {
+  std::atomic<std::uint32_t> num_readers, num_writers;
   std::atomic<std::uint64_t> copied_bytes;
 };
-inline constexpr std::size_t slots_bytes = sizeof(Slot) * max_slots, bounce_offset = slots_offset + slots_bytes;
+inline constexpr std::size_t slots_bytes = sizeof(PeerSlot) * max_peer_slots,
+                             bounce_offset = slots_offset + slots_bytes;
 inline constexpr std::size_t bounce_bytes = std::size_t{512} << 10, file_bytes = bounce_offset + bounce_bytes;
 
-inline bool in_heap(std::uintptr_t address) { return address - heap_begin < heap_span; }
-inline bool in_heap(const void* address) { return in_heap(reinterpret_cast<std::uintptr_t>(address)); }
+inline bool is_in_heap(std::uintptr_t address) { return address - heap_begin < heap_address_bytes; }
+inline bool is_in_heap(const void* address) { return is_in_heap(reinterpret_cast<std::uintptr_t>(address)); }
 
 std::size_t page_bytes();
 int page_shift();
@@ -77,14 +78,15 @@ struct CopyRequest {
   alignas(64) std::atomic<std::uint32_t> state;
   std::atomic<std::uint32_t> has_share_hint;  // 1: a ShareHint is posted; in the cache line that the owner polls
   std::uint32_t kind;
-  std::uint32_t streaming;   // 1: the sender copies by streaming stores
-  std::int32_t reader;       // the receiver's process ID
-  std::uint32_t chunks;      // of a cooperative copy
-  std::uint32_t is_message;  // 1: an MPI library copies, so the program does not write to the memory during the copy
-  std::uint64_t from, to;    // addresses in the owner and in the receiver; bounce: `to` is an offset in the buffer
+  std::uint32_t uses_streaming;  // 1: the sender copies by streaming stores
+  std::int32_t reader_pid;       // the receiver's process ID
+  std::uint32_t num_chunks;      // of a cooperative copy
+  // 1: an MPI library copies, so the program does not write to the memory during the copy
+  std::uint32_t is_mpi_message;
+  std::uint64_t from, to;  // addresses in the owner and in the receiver; bounce: `to` is an offset in the buffer
   std::uint64_t bytes;
   // Number of chunks that sender and receiver have claimed; bounce: number of chunks that the sender has filled.
-  alignas(64) std::atomic<std::uint32_t> claimed;
+  alignas(64) std::atomic<std::uint32_t> num_claimed_chunks;
 
   // Called by a receiver. Returns whether the receiver owns the request from now on; if so, the receiver fills in the
   // request and calls post().
@@ -107,46 +109,46 @@ struct ShareHint {
   std::uint64_t from, bytes;
 };
 
-// The first page of the file, which peers read. `alive` is a robust mutex that the owner holds for its lifetime: the
-// kernel marks the mutex when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused.
+// The first page of the file, which peers read. `alive_mutex` is a robust mutex that the owner holds for its lifetime:
+// the kernel marks the mutex when the owner dies, even by SIGKILL, so that a peer notices when a process ID is reused.
 // `tick` is a cache line that the owner writes repeatedly, so that peers can measure the core-to-core latency of
 // reading it.
-struct Header {
-  static constexpr char expected[16] = "nearfield heap3";
+struct HeapFileHeader {
+  static constexpr char expected_magic[16] = "nearfield heap3";
   char magic[16];
-  std::int32_t file;            // number of the file's descriptor in the owner
-  std::uint64_t device, inode;  // identify the file
-  alignas(64) pthread_mutex_t alive;
-  std::atomic<std::uint32_t> slots;   // number of slots that peers have taken
-  std::atomic<std::uint32_t> moving;  // 1: pages are moving, so no peer may begin to copy
-  std::atomic<std::uint32_t> moves;   // how many stretches of pages have moved into the file
+  std::int32_t owner_descriptor;  // number of the file's descriptor in the owner
+  std::uint64_t device, inode;    // identify the file
+  alignas(64) pthread_mutex_t alive_mutex;
+  std::atomic<std::uint32_t> num_taken_slots;      // number of slots that peers have taken
+  std::atomic<std::uint32_t> are_pages_moving;     // 1: pages are moving, so no peer may begin to copy
+  std::atomic<std::uint32_t> num_moved_stretches;  // how many stretches of pages have moved into the file
   alignas(64) std::atomic<std::uint64_t> tick;
-  std::atomic<std::uint32_t> owner_polls;  // 1: the owner polls for requests
+  std::atomic<std::uint32_t> is_owner_polling;  // 1: the owner polls for requests
   CopyRequest copy_request;
   ShareHint share_hint;
 
   // Returns whether `magic` is right.
   bool has_expected_magic() const;
-  // Returns whether the kernel has marked `alive`, or its thread has unlocked it.
-  bool owner_died() const;
+  // Returns whether the kernel has marked `alive_mutex`, or its thread has unlocked it.
+  bool has_owner_died() const;
 };
 
-class Region {
+class HeapRegion {
  public:
-  // Maps the first page of the heap and the begin of the table of its pages. Returns nullptr, or the reason for the
+  // Maps the first page of the heap and the start of the table of its pages. Returns nullptr, or the reason for the
   // failure (text with static lifetime).
   const char* open();
   // Maps at least `pages` more pages. Returns their number; 0 if the addresses are exhausted or the kernel refuses.
   Spans::Page grow(Spans::Page pages);
-  bool is_open() const { return usable_ != 0; }
-  Spans::Page usable_pages() const { return usable_; }  // includes the header's page
-  Spans::Entry* table() const { return table_; }
+  bool is_open() const { return num_usable_pages_ != 0; }
+  Spans::Page num_usable_pages() const { return num_usable_pages_; }  // includes the header's page
+  Spans::SpanTableEntry* span_table() const { return span_table_; }
 
  private:
   bool extend_table(Spans::Page pages);
 
-  Spans::Page usable_ = 0;
-  Spans::Entry* table_ = nullptr;
+  Spans::Page num_usable_pages_ = 0;
+  Spans::SpanTableEntry* span_table_ = nullptr;
   std::size_t table_bytes_ = 0;
 };
 
@@ -156,24 +158,25 @@ class HeapFile {
   // Creates and maps the file. Returns nullptr, or the reason for the failure (text with static lifetime).
   const char* open();
   // Called in a forked child, where the parent's file is not mapped.
-  void forget();
+  void forget_mapping();
   bool is_open() const { return header_ != nullptr; }
   // Returns whether the descriptor still refers to the heap's file: some programs close all descriptors that they have
   // not opened.
   bool has_own_descriptor() const;
-  int descriptor() const { return file_; }
-  Header* header() const { return header_; }
-  PageBits& bits() { return bits_; }
-  Slot* slots() const { return slots_; }
-  char* bounce() const { return bounce_; }  // nullptr unless this process serves copies (copy_service.hpp)
+  int descriptor() const { return descriptor_; }
+  HeapFileHeader* header() const { return header_; }
+  PageBits& shared_page_bits() { return shared_page_bits_; }
+  PeerSlot* slots() const { return slots_; }
+  // nullptr unless this process serves copies (copy_service.hpp)
+  char* bounce_buffer() const { return bounce_buffer_; }
 
  private:
-  int file_ = -1;
+  int descriptor_ = -1;
   std::uint64_t device_ = 0, inode_ = 0;
-  Header* header_ = nullptr;
-  PageBits bits_;
-  Slot* slots_ = nullptr;
-  char* bounce_ = nullptr;
+  HeapFileHeader* header_ = nullptr;
+  PageBits shared_page_bits_;
+  PeerSlot* slots_ = nullptr;
+  char* bounce_buffer_ = nullptr;
 };
 
 }  // namespace nearfield::heap

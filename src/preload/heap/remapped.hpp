@@ -5,8 +5,9 @@
 
 namespace nearfield::heap {
 
-// Called before syscall(number, at, bytes, third, fourth, fifth). Makes the shared pages private whose mapping the call
-// may change; all of them before a call that creates a process.
-void before_mapping_call(long number, const void* at, std::size_t bytes, long third, long fourth, const void* fifth);
+// Called before syscall() with the system call's number and its arguments. Makes those shared pages private whose
+// mapping the call may change; before a call that creates a process, all of them.
+void unshare_before_mapping_call(long syscall_number, const void* address, std::size_t bytes, long third_argument,
+                                 long fourth_argument, const void* fifth_argument);
 
 }  // namespace nearfield::heap

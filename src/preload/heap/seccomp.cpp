@@ -15,13 +15,13 @@
 namespace nearfield::heap {
 namespace {
 
-constinit long filters_at_start = 0;
+constinit long num_filters_at_start = 0;
 
 // Returns the number of filters; before Linux 5.9, the seccomp mode, which is 0 if there is no filter.
 long count_filters() {
   const ProcessStatus status;
-  const long filters = status.read_number("Seccomp_filters");
-  return filters >= 0 ? filters : status.read_number("Seccomp");
+  const long filters = status.read_number_after_key("Seccomp_filters");
+  return filters >= 0 ? filters : status.read_number_after_key("Seccomp");
 }
 
 // Runs in a child: makes the heap's system calls, whether or not they succeed, and exits.
@@ -37,9 +37,9 @@ long count_filters() {
 
 }  // namespace
 
-bool survives_filters() {
-  filters_at_start = count_filters();
-  if (filters_at_start <= 0) return true;
+bool survives_syscall_filters() {
+  num_filters_at_start = count_filters();
+  if (num_filters_at_start <= 0) return true;
   const int error = errno;
   const pid_t child = fork();
   if (child == 0) try_filtered_calls();
@@ -50,6 +50,6 @@ bool survives_filters() {
   return child > 0 && WIFEXITED(status);
 }
 
-bool has_same_filters() { return count_filters() == filters_at_start; }
+bool has_same_syscall_filters() { return count_filters() == num_filters_at_start; }
 
 }  // namespace nearfield::heap

@@ -17,7 +17,7 @@ ProcessStatus::ProcessStatus() {
   text_[length > 0 ? length : 0] = '\0';
 }
 
-long ProcessStatus::read_number(const char* key) const {
+long ProcessStatus::read_number_after_key(const char* key) const {
   const std::size_t length = std::strlen(key);
   for (const char* line = text_; line; line = std::strchr(line, '\n')) {
     line += *line == '\n';

@@ -7,9 +7,9 @@ namespace nearfield::heap {
 class ProcessStatus {
  public:
   ProcessStatus();
-  bool is_known() const { return text_[0] != '\0'; }
+  bool is_available() const { return text_[0] != '\0'; }
   // Returns the number in the line "KEY:"; -1 if there is no such line.
-  long read_number(const char* key) const;
+  long read_number_after_key(const char* key) const;
 
  private:
   char text_[8192];

@@ -24,16 +24,16 @@ namespace {
 
 // A record of a thread that is known to be harmless (users.hpp).
 struct HarmlessThread {
-  std::atomic<pid_t> id{0};  // 0: the record is free; -1: the thread is being started
-  void* (*start)(void*) = nullptr;
-  void* argument = nullptr;
+  std::atomic<pid_t> thread_id{0};  // 0: the record is free; -1: the thread is being started
+  void* (*start_function)(void*) = nullptr;
+  void* start_argument = nullptr;
 };
 constexpr int max_harmless_threads = 64;
 constinit HarmlessThread harmless_threads[max_harmless_threads];
-pthread_key_t at_thread_end;
-constinit bool have_key = false;
+pthread_key_t thread_end_key;
+constinit bool has_thread_end_key = false;
 
-pid_t own_thread() { return static_cast<pid_t>(syscall(SYS_gettid)); }
+pid_t own_thread_id() { return static_cast<pid_t>(syscall(SYS_gettid)); }
 
 // Returns whether the start function of a thread lies in a library whose threads are harmless.
 bool is_harmless_start(const void* function) {
@@ -49,24 +49,24 @@ bool is_harmless_start(const void* function) {
   return false;
 }
 
-void* run_harmless_thread(void* given) {
-  auto* thread = static_cast<HarmlessThread*>(given);
-  thread->id.store(own_thread());
-  pthread_setspecific(at_thread_end, thread);  // the key's destructor runs however the thread ends
-  return thread->start(thread->argument);
+void* run_harmless_thread(void* record) {
+  auto* thread = static_cast<HarmlessThread*>(record);
+  thread->thread_id.store(own_thread_id());
+  pthread_setspecific(thread_end_key, thread);  // the key's destructor runs however the thread ends
+  return thread->start_function(thread->start_argument);
 }
 
 HarmlessThread* claim_free_record() {
   for (HarmlessThread& thread : harmless_threads) {
     pid_t none = 0;
-    if (thread.id.compare_exchange_strong(none, -1)) return &thread;
+    if (thread.thread_id.compare_exchange_strong(none, -1)) return &thread;
   }
   return nullptr;
 }
 
 bool is_harmless_thread(pid_t id) {
   for (const HarmlessThread& thread : harmless_threads)
-    if (thread.id.load() == id) return true;
+    if (thread.thread_id.load() == id) return true;
   return false;
 }
 
@@ -87,22 +87,22 @@ bool are_all_entries_harmless(const char* path, F is_harmless) {
   const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return false;
   alignas(DirectoryEntry) char buffer[4096];
-  bool all = true;
+  bool are_all_harmless = true;
   long length = 0;
-  while (all && (length = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0)
-    for (long at = 0; all && at < length;) {
+  while (are_all_harmless && (length = syscall(SYS_getdents64, folder, buffer, sizeof buffer)) > 0)
+    for (long at = 0; are_all_harmless && at < length;) {
       const auto* entry = reinterpret_cast<const DirectoryEntry*>(buffer + at);
       const int number = entry->name[0] == '.' ? -1 : std::atoi(entry->name);
-      if (number >= 0 && number != folder) all = is_harmless(number);
+      if (number >= 0 && number != folder) are_all_harmless = is_harmless(number);
       at += entry->length;
     }
   close(folder);
-  return all && length == 0;
+  return are_all_harmless && length == 0;
 }
 
 // Returns whether the caller is the program's first thread and all other threads are harmless.
 bool has_only_harmless_threads() {
-  const pid_t caller = own_thread();
+  const pid_t caller = own_thread_id();
   if (caller != getpid()) return false;
   return are_all_entries_harmless("/proc/self/task", [=](int id) { return id == caller || is_harmless_thread(id); });
 }
@@ -110,10 +110,11 @@ bool has_only_harmless_threads() {
 // ---- devices
 
 bool is_harmless_device(const struct stat& file) {
-  static constexpr unsigned memory = 1, terminals[] = {4, 5, 136, 137, 138, 139, 140, 141, 142, 143}, infiniband = 231;
+  static constexpr unsigned memory_major = 1, terminal_majors[] = {4, 5, 136, 137, 138, 139, 140, 141, 142, 143},
+                            infiniband_major = 231;
   const unsigned number = major(file.st_rdev);
-  if (number == memory || number == infiniband) return true;
-  for (const unsigned terminal : terminals)
+  if (number == memory_major || number == infiniband_major) return true;
+  for (const unsigned terminal : terminal_majors)
     if (number == terminal) return true;
   return false;
 }
@@ -131,8 +132,8 @@ bool is_harmless_file(int descriptor) {
   name[length] = '\0';
   static constexpr const char* harmless[] = {"[eventfd]", "[eventpoll]", "[timerfd]",    "[signalfd]",
                                              "[pidfd]",   "inotify",     "[perf_event]", "[fanotify]"};
-  for (const char* kind : harmless)
-    if (std::strstr(name, kind)) return true;
+  for (const char* name_part : harmless)
+    if (std::strstr(name, name_part)) return true;
   return false;
 }
 
@@ -140,21 +141,22 @@ bool has_asynchronous_io() { return dlsym(RTLD_DEFAULT, "io_setup") != nullptr; 
 
 }  // namespace
 
-MemoryUsers find_other_users() {
+MemoryUsers find_other_memory_users() {
   const ProcessStatus status;
-  if (!status.is_known() || status.read_number("VmLck") > 0) return MemoryUsers::unknown;
+  if (!status.is_available() || status.read_number_after_key("VmLck") > 0) return MemoryUsers::unknown;
   if (!are_all_entries_harmless("/proc/self/fd", is_harmless_file)) return MemoryUsers::unknown;
-  if (status.read_number("VmPin") > 0 || has_asynchronous_io()) return MemoryUsers::threads;
+  if (status.read_number_after_key("VmPin") > 0 || has_asynchronous_io()) return MemoryUsers::threads;
   return has_only_harmless_threads() ? MemoryUsers::none : MemoryUsers::threads;
 }
 
-void watch_threads() {
-  have_key =
-      pthread_key_create(&at_thread_end, [](void* ended) { static_cast<HarmlessThread*>(ended)->id.store(0); }) == 0;
+void start_recording_harmless_threads() {
+  has_thread_end_key = pthread_key_create(&thread_end_key, [](void* ended) {
+                         static_cast<HarmlessThread*>(ended)->thread_id.store(0);
+                       }) == 0;
 }
 
-void forget_threads() {
-  for (HarmlessThread& thread : harmless_threads) thread.id.store(0);
+void forget_harmless_threads() {
+  for (HarmlessThread& thread : harmless_threads) thread.thread_id.store(0);
 }
 
 }  // namespace nearfield::heap
@@ -164,12 +166,12 @@ NEARFIELD_EXPORT int pthread_create(pthread_t* thread, const pthread_attr_t* att
   using namespace nearfield::heap;
   static const auto next = reinterpret_cast<int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>(
       dlsym(RTLD_NEXT, "pthread_create"));
-  HarmlessThread* place =
-      have_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? claim_free_record() : nullptr;
-  if (!place) return next(thread, attributes, start, argument);
-  place->start = start;
-  place->argument = argument;
-  const int error = next(thread, attributes, run_harmless_thread, place);
-  if (error) place->id.store(0);
+  HarmlessThread* record =
+      has_thread_end_key && is_harmless_start(reinterpret_cast<const void*>(start)) ? claim_free_record() : nullptr;
+  if (!record) return next(thread, attributes, start, argument);
+  record->start_function = start;
+  record->start_argument = argument;
+  const int error = next(thread, attributes, run_harmless_thread, record);
+  if (error) record->thread_id.store(0);
   return error;
 }

@@ -1,12 +1,12 @@
 // Linked to a program by `nearfield rewrite --measure`: each rank writes the seconds between MPI_Init and MPI_Finalize,
-// and how many of these it has spent in calls that send, receive or wait for messages.
+// and the part of them that it has spent in calls that send, receive or wait for messages.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-static double begin_s, in_messages_s;
+static double start_s, message_calls_s;
 
 static double now_s(void) {
   struct timespec time;
@@ -14,20 +14,20 @@ static double now_s(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static int start_timing(int result) {
+static int start_timing_after_init(int result) {
   PMPI_Barrier(MPI_COMM_WORLD);
-  begin_s = now_s();
+  start_s = now_s();
   return result;
 }
 
-int MPI_Init(int* argc, char*** argv) { return start_timing(PMPI_Init(argc, argv)); }
+int MPI_Init(int* argc, char*** argv) { return start_timing_after_init(PMPI_Init(argc, argv)); }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return start_timing(PMPI_Init_thread(argc, argv, required, provided));
+  return start_timing_after_init(PMPI_Init_thread(argc, argv, required, provided));
 }
 
 int MPI_Finalize(void) {
-  double total_s = now_s() - begin_s;
+  double total_s = now_s() - start_s;
   const char* folder = getenv("NEARFIELD_MEASURE");
   char path[4096];
   int rank;
@@ -35,18 +35,18 @@ int MPI_Finalize(void) {
   snprintf(path, sizeof path, "%s/times.%d", folder ? folder : ".", rank);
   FILE* file = folder ? fopen(path, "we") : NULL;
   if (file) {
-    fprintf(file, "%.9f %.9f\n", total_s, in_messages_s);
+    fprintf(file, "%.9f %.9f\n", total_s, message_calls_s);
     fclose(file);
   }
   return PMPI_Finalize();
 }
 
-#define NF_TIMED(name, parameters, arguments) \
-  int MPI_##name parameters {                 \
-    double before_s = now_s();                \
-    int result = PMPI_##name arguments;       \
-    in_messages_s += now_s() - before_s;      \
-    return result;                            \
+#define NF_TIMED(name, parameters, arguments)  \
+  int MPI_##name parameters {                  \
+    double call_start_s = now_s();             \
+    int result = PMPI_##name arguments;        \
+    message_calls_s += now_s() - call_start_s; \
+    return result;                             \
   }
 #define NF_ENVELOPE const void *data, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm
 

@@ -16,18 +16,18 @@
 // The MPI library's definition of a function under its PMPI_ name, looked up on first use.
 #define PMPI(name)         \
   (::nearfield::find_once( \
-      [] { return reinterpret_cast<decltype(&name)>(::nearfield::next_or_abort("P" #name, "P" #name)); }))
+      [] { return reinterpret_cast<decltype(&name)>(::nearfield::find_next_or_abort("P" #name, "P" #name)); }))
 
 namespace nearfield {
 
 // Returns whether this library was compiled for the ABI of the loaded MPI library: whether handles and constants agree.
-inline bool is_built_for_the_library() {
+inline bool is_built_for_loaded_mpi() {
 #ifdef OPEN_MPI
   constexpr bool built_for_openmpi = true;
 #else
   constexpr bool built_for_openmpi = false;
 #endif
-  if (__builtin_strstr(library_of(find_mpi_function("PMPI_Init")), "libmpi_abi")) return false;
+  if (__builtin_strstr(library_path_of(find_mpi_function("PMPI_Init")), "libmpi_abi")) return false;
   return (find_mpi_variable("ompi_mpi_comm_world") != nullptr) == built_for_openmpi;
 }
 

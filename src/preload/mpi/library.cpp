@@ -21,7 +21,7 @@ int open_if_mpi(dl_phdr_info* object, std::size_t, void* result) {
   return 1;
 }
 
-void* locally_loaded_mpi() {
+void* find_locally_loaded_mpi() {
   static void* handle = nullptr;
   if (!handle) dl_iterate_phdr(open_if_mpi, &handle);
   return handle;
@@ -30,23 +30,23 @@ void* locally_loaded_mpi() {
 }  // namespace
 
 void* find_mpi_function(const char* name) {
-  if (void* found = dlsym(RTLD_NEXT, name)) return found;
-  return locally_loaded_mpi() ? dlsym(locally_loaded_mpi(), name) : nullptr;
+  if (void* symbol = dlsym(RTLD_NEXT, name)) return symbol;
+  return find_locally_loaded_mpi() ? dlsym(find_locally_loaded_mpi(), name) : nullptr;
 }
 
 void* find_mpi_variable(const char* name) {
-  void* const found = dlsym(RTLD_DEFAULT, name);
-  return found ? found : find_mpi_function(name);
+  void* const symbol = dlsym(RTLD_DEFAULT, name);
+  return symbol ? symbol : find_mpi_function(name);
 }
 
-const char* library_of(void* function) {
-  Dl_info found;
-  return function && dladdr(function, &found) && found.dli_fname ? found.dli_fname : "";
+const char* library_path_of(void* function) {
+  Dl_info info;
+  return function && dladdr(function, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-void* next_or_abort(const char* name, const char* pmpi_name) {
-  if (void* found = find_mpi_function(name)) return found;
-  if (void* found = find_mpi_function(pmpi_name)) return found;
+void* find_next_or_abort(const char* name, const char* pmpi_name) {
+  if (void* symbol = find_mpi_function(name)) return symbol;
+  if (void* symbol = find_mpi_function(pmpi_name)) return symbol;
   std::fprintf(stderr, "nearfield: %s was called but no MPI library is loaded that has it\n", name);
   std::abort();
 }

@@ -12,4 +12,4 @@
 
 // Defines `next`, the definition of `name` after this library's: another preloaded tool's or the MPI's.
 #define NEARFIELD_NEXT(name) \
-  static const auto next = reinterpret_cast<decltype(&name)>(nearfield::next_or_abort(#name, "P" #name))
+  static const auto next = reinterpret_cast<decltype(&name)>(nearfield::find_next_or_abort(#name, "P" #name))

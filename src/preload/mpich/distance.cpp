@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const fs::path& file) {
+std::string read_first_line(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
@@ -19,42 +19,43 @@ std::string first_line(const fs::path& file) {
 }
 
 // Returns the entries of a folder that are named <stem><number>: cpu12, but not cpufreq.
-std::vector<fs::path> numbered_entries(const fs::path& folder, std::string_view stem) {
+std::vector<fs::path> list_numbered_entries(const fs::path& folder, std::string_view stem) {
   std::vector<fs::path> found;
-  std::error_code failed;
-  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    const bool is_one = name.size() > stem.size() && name.starts_with(stem) &&
-                        std::all_of(name.begin() + static_cast<std::ptrdiff_t>(stem.size()), name.end(),
-                                    [](unsigned char c) { return c >= '0' && c <= '9'; });
-    if (is_one) found.push_back(entry->path());
+    const bool is_numbered = name.size() > stem.size() && name.starts_with(stem) &&
+                             std::all_of(name.begin() + static_cast<std::ptrdiff_t>(stem.size()), name.end(),
+                                         [](unsigned char c) { return c >= '0' && c <= '9'; });
+    if (is_numbered) found.push_back(entry->path());
   }
   return found;
 }
 
-void add_object(std::vector<Cpus>& objects, const Cpus& cpus) {
-  if (cpus.any() && std::find(objects.begin(), objects.end(), cpus) == objects.end()) objects.push_back(cpus);
+void add_cpu_set(std::vector<CpuSet>& cpu_sets, const CpuSet& cpus) {
+  if (cpus.any() && std::find(cpu_sets.begin(), cpu_sets.end(), cpus) == cpu_sets.end()) cpu_sets.push_back(cpus);
 }
 
-// Returns the CPUs that the file `name` lists, or else the file `old_name`: kernels before 5.1 have only the latter.
-Cpus read_cpu_list(const fs::path& folder, const char* name, const char* old_name) {
-  const Cpus cpus = parse_cpu_list(first_line(folder / name));
-  return cpus.any() ? cpus : parse_cpu_list(first_line(folder / old_name));
+// Returns the CPUs that the file `name` lists; if the file is missing, those of the file `old_name`, the only one that
+// kernels before 5.1 have.
+CpuSet read_cpu_list(const fs::path& folder, const char* name, const char* old_name) {
+  const CpuSet cpus = parse_cpu_list(read_first_line(folder / name));
+  return cpus.any() ? cpus : parse_cpu_list(read_first_line(folder / old_name));
 }
 
-void add_caches(Hardware& hardware, const fs::path& cpu) {
-  for (const fs::path& cache : numbered_entries(cpu / "cache", "index")) {
-    const std::string level = first_line(cache / "level");
-    if (first_line(cache / "type") == "Instruction") continue;
-    const auto kind = level == "2" ? Distance::shared_l2 : Distance::shared_l3;
+void add_caches(SharedHardware& hardware, const fs::path& cpu) {
+  for (const fs::path& cache : list_numbered_entries(cpu / "cache", "index")) {
+    const std::string level = read_first_line(cache / "level");
+    if (read_first_line(cache / "type") == "Instruction") continue;
+    const auto distance = level == "2" ? Distance::shared_l2 : Distance::shared_l3;
     if (level == "2" || level == "3")
-      add_object(hardware.objects[static_cast<std::size_t>(kind)],
-                 parse_cpu_list(first_line(cache / "shared_cpu_list")));
+      add_cpu_set(hardware.cpu_sets_by_distance[static_cast<std::size_t>(distance)],
+                  parse_cpu_list(read_first_line(cache / "shared_cpu_list")));
   }
 }
 
-std::vector<Cpus>& objects_at(Hardware& hardware, Distance distance) {
-  return hardware.objects[static_cast<std::size_t>(distance)];
+std::vector<CpuSet>& cpu_sets_at(SharedHardware& hardware, Distance distance) {
+  return hardware.cpu_sets_by_distance[static_cast<std::size_t>(distance)];
 }
 
 }  // namespace
@@ -65,8 +66,8 @@ std::optional<Distance> distance_from_name(std::string_view name) {
   return static_cast<Distance>(found - distance_names.begin());
 }
 
-Cpus parse_cpu_list(std::string_view text) {
-  Cpus cpus;
+CpuSet parse_cpu_list(std::string_view text) {
+  CpuSet cpus;
   const char* at = text.data();
   const char* const end = at + text.size();
   while (at < end) {
@@ -83,32 +84,32 @@ Cpus parse_cpu_list(std::string_view text) {
   return cpus;
 }
 
-Hardware read_hardware(const fs::path& root) {
-  Hardware hardware;
+SharedHardware read_shared_hardware(const fs::path& root) {
+  SharedHardware hardware;
   const fs::path system = root / "devices/system";
-  for (const fs::path& cpu : numbered_entries(system / "cpu", "cpu")) {
-    add_object(objects_at(hardware, Distance::same_core),
-               read_cpu_list(cpu / "topology", "core_cpus_list", "thread_siblings_list"));
-    add_object(objects_at(hardware, Distance::same_package),
-               read_cpu_list(cpu / "topology", "package_cpus_list", "core_siblings_list"));
+  for (const fs::path& cpu : list_numbered_entries(system / "cpu", "cpu")) {
+    add_cpu_set(cpu_sets_at(hardware, Distance::same_core),
+                read_cpu_list(cpu / "topology", "core_cpus_list", "thread_siblings_list"));
+    add_cpu_set(cpu_sets_at(hardware, Distance::same_package),
+                read_cpu_list(cpu / "topology", "package_cpus_list", "core_siblings_list"));
     add_caches(hardware, cpu);
   }
-  for (const fs::path& node : numbered_entries(system / "node", "node")) {
-    const Cpus cpus = parse_cpu_list(first_line(node / "cpulist"));
-    for (const Cpus& package : objects_at(hardware, Distance::same_package))
-      add_object(objects_at(hardware, Distance::same_numa), cpus & package);
-    if (objects_at(hardware, Distance::same_package).empty())
-      add_object(objects_at(hardware, Distance::same_numa), cpus);
+  for (const fs::path& node : list_numbered_entries(system / "node", "node")) {
+    const CpuSet cpus = parse_cpu_list(read_first_line(node / "cpulist"));
+    for (const CpuSet& package : cpu_sets_at(hardware, Distance::same_package))
+      add_cpu_set(cpu_sets_at(hardware, Distance::same_numa), cpus & package);
+    if (cpu_sets_at(hardware, Distance::same_package).empty())
+      add_cpu_set(cpu_sets_at(hardware, Distance::same_numa), cpus);
   }
   return hardware;
 }
 
-Distance distance_between(const Hardware& hardware, const Cpus& a, const Cpus& b) {
-  const Cpus both = a | b;
+Distance distance_between(const SharedHardware& hardware, const CpuSet& a, const CpuSet& b) {
+  const CpuSet union_of_sets = a | b;
   if (a.none() || b.none()) return Distance::same_node;
-  for (std::size_t level = 0; level < hardware.objects.size(); ++level)
-    for (const Cpus& object : hardware.objects[level])
-      if ((both & ~object).none()) return static_cast<Distance>(level);
+  for (std::size_t level = 0; level < hardware.cpu_sets_by_distance.size(); ++level)
+    for (const CpuSet& cpu_set : hardware.cpu_sets_by_distance[level])
+      if ((union_of_sets & ~cpu_set).none()) return static_cast<Distance>(level);
   return Distance::same_node;
 }
 

@@ -23,22 +23,22 @@ inline constexpr std::array<std::string_view, 6> distance_names{NEARFIELD_EACH_D
 std::optional<Distance> distance_from_name(std::string_view name);
 
 // As large as the kernel's largest CPU set, and trivially copyable, so that ranks can exchange it.
-using Cpus = std::bitset<8192>;
+using CpuSet = std::bitset<8192>;
 
-// Sets of CPUs that share hardware: objects[d] are the cores, caches, NUMA nodes or packages inside which two ranks
-// have the distance d. same_node needs no objects.
-struct Hardware {
-  std::array<std::vector<Cpus>, 5> objects;
+// Sets of CPUs that share hardware: cpu_sets_by_distance[d] are the CPU sets of the cores, caches, NUMA nodes or
+// packages inside which two ranks have the distance d. same_node needs no sets.
+struct SharedHardware {
+  std::array<std::vector<CpuSet>, 5> cpu_sets_by_distance;
 };
 
 // Reads <root>/devices/system/{cpu,node}. Missing files, of which virtual machines have many, yield no objects.
-Hardware read_hardware(const std::filesystem::path& root);
+SharedHardware read_shared_hardware(const std::filesystem::path& root);
 
-// Parses a list such as "0-3,8", as in the kernel's *_list files. Leaves out CPU numbers that Cpus cannot hold.
-Cpus parse_cpu_list(std::string_view text);
+// Parses a list such as "0-3,8", as in the kernel's *_list files. Leaves out CPU numbers that CpuSet cannot hold.
+CpuSet parse_cpu_list(std::string_view text);
 
 // Returns the nearest distance with an object that contains all CPUs of both sets, since a rank may move to any of its
 // CPUs; same_node if there is no such object, or if a set is empty.
-Distance distance_between(const Hardware& hardware, const Cpus& a, const Cpus& b);
+Distance distance_between(const SharedHardware& hardware, const CpuSet& a, const CpuSet& b);
 
 }  // namespace nearfield::tune

@@ -11,18 +11,18 @@
 namespace nearfield::tune {
 namespace {
 
-Cpus own_binding() {
-  Cpus cpus;
+CpuSet own_binding() {
+  CpuSet cpus;
   if (sched_getaffinity(0, sizeof cpus, reinterpret_cast<cpu_set_t*>(&cpus)) < 0) cpus.reset();
   return cpus;
 }
 
 std::filesystem::path sysfs_root() {
-  const char* made_up = std::getenv("NEARFIELD_SYSFS");
-  return made_up ? made_up : "/sys";
+  const char* test_root = std::getenv("NEARFIELD_SYSFS");
+  return test_root ? test_root : "/sys";
 }
 
-std::vector<int> first_ranks(int n) {
+std::vector<int> ranks_up_to(int n) {
   std::vector<int> ranks(static_cast<std::size_t>(n));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -30,15 +30,16 @@ std::vector<int> first_ranks(int n) {
 
 }  // namespace
 
-bool Peers::open(const Rules& rules, const std::map<std::pair<int, int>, Distance>& classes) {
+bool PeerThresholds::initialize(const DistanceRules& rules,
+                                const std::map<std::pair<int, int>, Distance>& distance_by_rank_pair) {
   int rank = 0, size = 0;
   NEARFIELD_PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   NEARFIELD_PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &size);
-  NEARFIELD_PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world_);
+  NEARFIELD_PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world_group_);
   NEARFIELD_PMPI(MPI_Comm_create_keyval)(MPI_COMM_NULL_COPY_FN, free_table, &keyval_, this);
   world_thresholds_.assign(static_cast<std::size_t>(size), mpich_default);
   exchange_bindings(rules);
-  for (const auto& [pair, distance] : classes) {
+  for (const auto& [pair, distance] : distance_by_rank_pair) {
     const int peer = pair.first == rank ? pair.second : pair.second == rank ? pair.first : size;
     if (peer < size) world_thresholds_[static_cast<std::size_t>(peer)] = rules.threshold_of(distance);
   }
@@ -47,7 +48,7 @@ bool Peers::open(const Rules& rules, const std::map<std::pair<int, int>, Distanc
                      [](int bytes) { return bytes != mpich_default; });
 }
 
-void Peers::exchange_bindings(const Rules& rules) {
+void PeerThresholds::exchange_bindings(const DistanceRules& rules) {
   MPI_Comm world = MPI_COMM_NULL, node = MPI_COMM_NULL;
   MPI_Group group = MPI_GROUP_NULL;
   int size = 0;
@@ -55,41 +56,41 @@ void Peers::exchange_bindings(const Rules& rules) {
   NEARFIELD_PMPI(MPI_Comm_split_type)(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   NEARFIELD_PMPI(MPI_Comm_size)(node, &size);
   NEARFIELD_PMPI(MPI_Comm_group)(node, &group);
-  const Cpus own = own_binding();
-  std::vector<Cpus> bindings(static_cast<std::size_t>(size));
-  NEARFIELD_PMPI(MPI_Allgather)(&own, sizeof own, MPI_BYTE, bindings.data(), sizeof own, MPI_BYTE, node);
+  const CpuSet own_cpus = own_binding();
+  std::vector<CpuSet> bindings(static_cast<std::size_t>(size));
+  NEARFIELD_PMPI(MPI_Allgather)(&own_cpus, sizeof own_cpus, MPI_BYTE, bindings.data(), sizeof own_cpus, MPI_BYTE, node);
 
-  const Hardware hardware = read_hardware(sysfs_root());
-  const std::vector<int> ranks = first_ranks(size);
-  std::vector<int> in_world(ranks.size());
-  NEARFIELD_PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world_, in_world.data());
+  const SharedHardware hardware = read_shared_hardware(sysfs_root());
+  const std::vector<int> ranks = ranks_up_to(size);
+  std::vector<int> world_ranks(ranks.size());
+  NEARFIELD_PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world_group_, world_ranks.data());
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    world_thresholds_[static_cast<std::size_t>(in_world[i])] =
-        rules.threshold_of(distance_between(hardware, own, bindings[i]));
+    world_thresholds_[static_cast<std::size_t>(world_ranks[i])] =
+        rules.threshold_of(distance_between(hardware, own_cpus, bindings[i]));
 
   NEARFIELD_PMPI(MPI_Group_free)(&group);
   NEARFIELD_PMPI(MPI_Comm_free)(&node);
   NEARFIELD_PMPI(MPI_Comm_free)(&world);
 }
 
-void Peers::select_table(MPI_Comm comm) {
+void PeerThresholds::select_table(MPI_Comm comm) {
   void* table = nullptr;
-  int is_there = 0;
+  int is_attached = 0;
   // If the handle is invalid, the send itself reports the error.
-  if (comm == MPI_COMM_NULL || NEARFIELD_PMPI(MPI_Comm_get_attr)(comm, keyval_, &table, &is_there) != MPI_SUCCESS) {
+  if (comm == MPI_COMM_NULL || NEARFIELD_PMPI(MPI_Comm_get_attr)(comm, keyval_, &table, &is_attached) != MPI_SUCCESS) {
     last_comm_ = MPI_COMM_NULL;
-    last_table_ = nullptr;
+    last_comm_thresholds_ = nullptr;
     return;
   }
-  if (!is_there) {
+  if (!is_attached) {
     table = build_table(comm);
     NEARFIELD_PMPI(MPI_Comm_set_attr)(comm, keyval_, table);
   }
   last_comm_ = comm;
-  last_table_ = static_cast<Table*>(table);
+  last_comm_thresholds_ = static_cast<ThresholdTable*>(table);
 }
 
-Peers::Table* Peers::build_table(MPI_Comm comm) const {
+PeerThresholds::ThresholdTable* PeerThresholds::build_table(MPI_Comm comm) const {
   int is_inter = 0, size = 0;
   MPI_Group group = MPI_GROUP_NULL;
   NEARFIELD_PMPI(MPI_Comm_test_inter)(comm, &is_inter);
@@ -98,29 +99,29 @@ Peers::Table* Peers::build_table(MPI_Comm comm) const {
   else
     NEARFIELD_PMPI(MPI_Comm_group)(comm, &group);
   NEARFIELD_PMPI(MPI_Group_size)(group, &size);
-  const std::vector<int> ranks = first_ranks(size);
-  std::vector<int> in_world(ranks.size());
-  NEARFIELD_PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world_, in_world.data());
+  const std::vector<int> ranks = ranks_up_to(size);
+  std::vector<int> world_ranks(ranks.size());
+  NEARFIELD_PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world_group_, world_ranks.data());
   NEARFIELD_PMPI(MPI_Group_free)(&group);
 
-  auto* table = new Table(ranks.size(), mpich_default);
+  auto* table = new ThresholdTable(ranks.size(), mpich_default);
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    if (in_world[i] != MPI_UNDEFINED) (*table)[i] = world_thresholds_[static_cast<std::size_t>(in_world[i])];
+    if (world_ranks[i] != MPI_UNDEFINED) (*table)[i] = world_thresholds_[static_cast<std::size_t>(world_ranks[i])];
   return table;
 }
 
-int Peers::free_table(MPI_Comm, int, void* table, void* self) {
-  auto* peers = static_cast<Peers*>(self);
-  if (peers->last_table_ == table) {
+int PeerThresholds::free_table(MPI_Comm, int, void* table, void* self) {
+  auto* peers = static_cast<PeerThresholds*>(self);
+  if (peers->last_comm_thresholds_ == table) {
     peers->last_comm_ = MPI_COMM_NULL;
-    peers->last_table_ = nullptr;
+    peers->last_comm_thresholds_ = nullptr;
   }
-  delete static_cast<Table*>(table);
+  delete static_cast<ThresholdTable*>(table);
   return MPI_SUCCESS;
 }
 
-void Peers::close() {
-  NEARFIELD_PMPI(MPI_Group_free)(&world_);
+void PeerThresholds::release_mpi_objects() {
+  NEARFIELD_PMPI(MPI_Group_free)(&world_group_);
   NEARFIELD_PMPI(MPI_Comm_free_keyval)(&keyval_);  // tables are freed with their communicators
 }
 

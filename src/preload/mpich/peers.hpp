@@ -1,8 +1,8 @@
 // Determines the single-copy threshold of a message to a rank of a communicator. World ranks on other nodes, ranks of
 // other worlds (spawned, connected) and this rank itself keep MPICH's default.
 //
-// Called by one thread at a time, on every rank: open() once after MPI_Init, collectively; threshold_of() before each
-// send; close() before MPI_Finalize.
+// Called by one thread at a time, on every rank: initialize() once after MPI_Init, collectively; threshold_of() before
+// each send; release_mpi_objects() before MPI_Finalize.
 #pragma once
 
 #include <mpi.h>
@@ -13,37 +13,38 @@
 
 namespace nearfield::tune {
 
-class Peers {
+class PeerThresholds {
  public:
-  // Exchanges the ranks' CPU masks inside each node; later changes of a mask are not noticed. `classes`: distances of
-  // pairs of world ranks in place of the measured ones. Returns whether a rule applies to any peer of this rank.
-  // Collective over MPI_COMM_WORLD.
-  bool open(const Rules& rules, const std::map<std::pair<int, int>, Distance>& classes);
+  // Exchanges the ranks' CPU masks inside each node; later changes of a mask are not noticed. `distance_by_rank_pair`:
+  // distances of pairs of world ranks that replace the measured ones. Returns whether a rule applies to any peer of
+  // this rank. Collective over MPI_COMM_WORLD.
+  bool initialize(const DistanceRules& rules, const std::map<std::pair<int, int>, Distance>& distance_by_rank_pair);
 
   // Returns the threshold in bytes of a message to `destination`; mpich_default if no rule applies. The first call for
   // a communicator builds its table, which is freed with the communicator.
   int threshold_of(MPI_Comm comm, int destination) {
     if (comm != last_comm_) select_table(comm);
     const auto index = static_cast<std::size_t>(destination);  // MPI_PROC_NULL is negative, hence beyond the end
-    return last_table_ && index < last_table_->size() ? (*last_table_)[index] : mpich_default;
+    return last_comm_thresholds_ && index < last_comm_thresholds_->size() ? (*last_comm_thresholds_)[index]
+                                                                          : mpich_default;
   }
 
-  void close();
+  void release_mpi_objects();
 
  private:
-  using Table = std::vector<int>;  // thresholds by rank in the communicator's group of destinations
+  using ThresholdTable = std::vector<int>;  // thresholds by rank in the communicator's group of destinations
 
   static int free_table(MPI_Comm comm, int keyval, void* table, void* self);
 
-  void exchange_bindings(const Rules& rules);
+  void exchange_bindings(const DistanceRules& rules);
   void select_table(MPI_Comm comm);
-  Table* build_table(MPI_Comm comm) const;
+  ThresholdTable* build_table(MPI_Comm comm) const;
 
-  Table world_thresholds_;
-  MPI_Group world_ = MPI_GROUP_NULL;
+  ThresholdTable world_thresholds_;
+  MPI_Group world_group_ = MPI_GROUP_NULL;
   int keyval_ = MPI_KEYVAL_INVALID;
   MPI_Comm last_comm_ = MPI_COMM_NULL;
-  Table* last_table_ = nullptr;
+  ThresholdTable* last_comm_thresholds_ = nullptr;
 };
 
 }  // namespace nearfield::tune

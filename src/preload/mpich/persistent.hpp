@@ -8,35 +8,35 @@
 
 namespace nearfield::tune {
 
-class PersistentSends {
+class PersistentSendThresholds {
  public:
-  void remember(MPI_Request request, int bytes) { bytes_[request] = bytes; }
-  void forget(MPI_Request request) { bytes_.erase(request); }
+  void record_threshold(MPI_Request request, int bytes) { threshold_by_request_[request] = bytes; }
+  void remove_request(MPI_Request request) { threshold_by_request_.erase(request); }
 
   // Returns the threshold of a persistent send in bytes; nullopt for any other request.
   std::optional<int> threshold_of(MPI_Request request) const {
-    const auto found = bytes_.find(request);
-    return found == bytes_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = threshold_by_request_.find(request);
+    return found == threshold_by_request_.end() ? std::nullopt : std::optional(found->second);
   }
 
-  // Returns how many requests, from the first on, can start under the same threshold, and this threshold in bytes:
-  // nullopt if all of them are receives, which can start under any threshold.
-  struct Run {
-    int length;
-    std::optional<int> bytes;
+  // Returns the number of requests, from the first one on, that can start under the same threshold, and this threshold
+  // in bytes: nullopt if all of them are receives, which can start under any threshold.
+  struct RequestRun {
+    int num_requests;
+    std::optional<int> threshold_bytes;
   };
-  Run first_run(const MPI_Request* requests, int count) const {
-    std::optional<int> common;
+  RequestRun find_first_run(const MPI_Request* requests, int count) const {
+    std::optional<int> common_threshold;
     for (int i = 0; i < count; ++i) {
       const auto bytes = threshold_of(requests[i]);
-      if (bytes && common && *bytes != *common) return {i, common};
-      if (bytes) common = bytes;
+      if (bytes && common_threshold && *bytes != *common_threshold) return {i, common_threshold};
+      if (bytes) common_threshold = bytes;
     }
-    return {count, common};
+    return {count, common_threshold};
   }
 
  private:
-  std::unordered_map<MPI_Request, int> bytes_;
+  std::unordered_map<MPI_Request, int> threshold_by_request_;
 };
 
 }  // namespace nearfield::tune

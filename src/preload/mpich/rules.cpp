@@ -10,9 +10,9 @@
 namespace nearfield::tune {
 namespace {
 
-constexpr std::string_view key = "single_copy_from=";
+constexpr std::string_view setting_prefix = "single_copy_from=";
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string quote(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // Returns the parts between semicolons; the last one may be empty.
 std::vector<std::string_view> split_at_semicolons(std::string_view text) {
@@ -36,49 +36,50 @@ std::optional<Number> parse_number(std::string_view text) {
 // Returns the text before and after the first colon. Throws MalformedRules, which cites `form`, if there is no colon.
 std::pair<std::string_view, std::string_view> split_at_colon(std::string_view part, const char* form) {
   const std::size_t colon = part.find(':');
-  if (colon == std::string_view::npos) throw MalformedRules(quoted(part) + " is not of the form " + form);
+  if (colon == std::string_view::npos) throw MalformedRules(quote(part) + " is not of the form " + form);
   return {part.substr(0, colon), part.substr(colon + 1)};
 }
 
-Distance distance_or_throw(std::string_view name) {
+Distance parse_distance(std::string_view name) {
   if (const auto distance = distance_from_name(name)) return *distance;
-  throw MalformedRules("no distance is called " + quoted(name));
+  throw MalformedRules("no distance is called " + quote(name));
 }
 
-int bytes_or_throw(std::string_view text) {
+int parse_min_bytes(std::string_view text) {
   if (text == "never") return INT_MAX;
   const auto bytes = parse_number<std::uint64_t>(text);
-  if (!bytes) throw MalformedRules(quoted(text) + " is neither a number of bytes nor never");
+  if (!bytes) throw MalformedRules(quote(text) + " is neither a number of bytes nor never");
   // An empty message needs no copy.
   return static_cast<int>(std::clamp<std::uint64_t>(*bytes, 1, INT_MAX));
 }
 
 }  // namespace
 
-Rules parse_rules(std::string_view text) {
-  Rules rules;
-  rules.single_copy_from.fill(mpich_default);
+DistanceRules parse_rules(std::string_view text) {
+  DistanceRules rules;
+  rules.single_copy_min_bytes.fill(mpich_default);
   for (std::string_view part : split_at_semicolons(text)) {
     const auto [name, setting] = split_at_colon(part, "DISTANCE:single_copy_from=BYTES");
-    int& value = rules.single_copy_from[static_cast<std::size_t>(distance_or_throw(name))];
-    if (!setting.starts_with(key)) throw MalformedRules("in " + quoted(part) + " single_copy_from= is missing");
+    int& value = rules.single_copy_min_bytes[static_cast<std::size_t>(parse_distance(name))];
+    if (!setting.starts_with(setting_prefix))
+      throw MalformedRules("in " + quote(part) + " single_copy_from= is missing");
     if (value != mpich_default) throw MalformedRules("there are two rules for " + std::string(name));
-    value = bytes_or_throw(setting.substr(key.size()));
+    value = parse_min_bytes(setting.substr(setting_prefix.size()));
   }
   return rules;
 }
 
-std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text) {
-  std::map<std::pair<int, int>, Distance> classes;
+std::map<std::pair<int, int>, Distance> parse_distance_by_rank_pair(std::string_view text) {
+  std::map<std::pair<int, int>, Distance> distance_by_rank_pair;
   for (std::string_view part : split_at_semicolons(text)) {
     const auto [ranks, name] = split_at_colon(part, "A-B:DISTANCE");
     const std::size_t dash = std::min(ranks.find('-'), ranks.size());
     const auto a = parse_number<int>(ranks.substr(0, dash));
     const auto b = parse_number<int>(ranks.substr(std::min(dash + 1, ranks.size())));
-    if (!a || !b || *a < 0 || *b < 0 || *a == *b) throw MalformedRules(quoted(ranks) + " is no pair of ranks A-B");
-    classes[std::minmax(*a, *b)] = distance_or_throw(name);
+    if (!a || !b || *a < 0 || *b < 0 || *a == *b) throw MalformedRules(quote(ranks) + " is no pair of ranks A-B");
+    distance_by_rank_pair[std::minmax(*a, *b)] = parse_distance(name);
   }
-  return classes;
+  return distance_by_rank_pair;
 }
 
 }  // namespace nearfield::tune

@@ -22,17 +22,17 @@ struct MalformedRules : std::runtime_error {
 inline constexpr int mpich_default = -1;
 
 // Thresholds by distance: the smallest message in bytes that is copied directly from process to process.
-struct Rules {
-  std::array<int, distance_names.size()> single_copy_from;
-  int threshold_of(Distance distance) const { return single_copy_from[static_cast<std::size_t>(distance)]; }
+struct DistanceRules {
+  std::array<int, distance_names.size()> single_copy_min_bytes;
+  int threshold_of(Distance distance) const { return single_copy_min_bytes[static_cast<std::size_t>(distance)]; }
 };
 
 // Parses NEARFIELD_PAIR_RULES. MPICH stores thresholds as int: `never` and larger numbers become INT_MAX, so longer
 // messages, of more than 2 GiB, are copied directly nevertheless. Throws MalformedRules.
-Rules parse_rules(std::string_view text);
+DistanceRules parse_rules(std::string_view text);
 
 // Parses NEARFIELD_PAIR_CLASSES. Returns the distances of pairs of world ranks, with the smaller rank first. Throws
 // MalformedRules.
-std::map<std::pair<int, int>, Distance> parse_classes(std::string_view text);
+std::map<std::pair<int, int>, Distance> parse_distance_by_rank_pair(std::string_view text);
 
 }  // namespace nearfield::tune

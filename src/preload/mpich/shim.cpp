@@ -15,21 +15,21 @@
 
 namespace nearfield::tune {
 namespace detail {
-bool is_active = false;
+bool is_shim_active = false;
 }
 
 namespace {
 
-struct State {
-  Peers peers;
-  Thresholds thresholds;
-  PersistentSends persistent;
+struct ShimState {
+  PeerThresholds peers;
+  MpichThresholds thresholds;
+  PersistentSendThresholds persistent_sends;
 };
 
 // Returns the state, which is never destroyed, because programs may finalise MPI in exit handlers.
-State& state() {
-  static State& only = *new State;
-  return only;
+ShimState& state() {
+  static ShimState& instance = *new ShimState;
+  return instance;
 }
 
 void print_notice(const std::string& reason) {
@@ -38,7 +38,7 @@ void print_notice(const std::string& reason) {
 
 // Returns the reason why the loaded MPI library is not supported; empty if this file was compiled for it. Uses no
 // handle or constant, since these depend on the MPI's ABI.
-std::string unsupported_library() {
+std::string find_unsupported_reason() {
   void* get_version = find_mpi_function("PMPI_Get_library_version");
   if (!get_version) return "this MPI does not tell its name";
   char text[16384] = "";
@@ -46,40 +46,41 @@ std::string unsupported_library() {
   reinterpret_cast<int (*)(char*, int*)>(get_version)(text, &length);
   text[std::strcspn(text, "\r\n")] = '\0';
   if (std::strncmp(text, "MPICH", 5) != 0) return std::string("this is not MPICH but ") + text;
-  const char* file = library_of(get_version);
+  const char* file = library_path_of(get_version);
   if (std::strstr(file, "libmpi_abi")) return std::string("no support for the standard ABI, ") + file;
   return {};
 }
 
 struct ParsedConfig {
-  Rules rules = parse_rules("");
-  std::map<std::pair<int, int>, Distance> classes;
-  std::string wrong;
+  DistanceRules rules = parse_rules("");
+  std::map<std::pair<int, int>, Distance> distance_by_rank_pair;
+  std::string error_message;
 };
 
 ParsedConfig parse_config() {
-  ParsedConfig wanted;
+  ParsedConfig config;
   const char* rules = std::getenv("NEARFIELD_PAIR_RULES");
-  const char* classes = std::getenv("NEARFIELD_PAIR_CLASSES");
+  const char* distance_by_rank_pair = std::getenv("NEARFIELD_PAIR_CLASSES");
   const char* variable = "NEARFIELD_PAIR_RULES";
   try {
-    ParsedConfig read;
-    read.rules = parse_rules(rules ? rules : "");
+    ParsedConfig parsed;
+    parsed.rules = parse_rules(rules ? rules : "");
     variable = "NEARFIELD_PAIR_CLASSES";
-    read.classes = parse_classes(classes ? classes : "");
-    return read;
+    parsed.distance_by_rank_pair = parse_distance_by_rank_pair(distance_by_rank_pair ? distance_by_rank_pair : "");
+    return parsed;
   } catch (const MalformedRules& error) {
-    wanted.wrong = std::string(variable) + ": " + error.what();
+    config.error_message = std::string(variable) + ": " + error.what();
   }
-  return wanted;
+  return config;
 }
 
-std::string disabled_reason(const ParsedConfig& wanted) {
-  int level = MPI_THREAD_SINGLE;
-  NEARFIELD_PMPI(MPI_Query_thread)(&level);
-  if (!wanted.wrong.empty()) return wanted.wrong;
-  if (level == MPI_THREAD_MULTIPLE) return "threads may send at once (MPI_THREAD_MULTIPLE), the threshold is one";
-  if (!state().thresholds.open())
+std::string find_disabled_reason(const ParsedConfig& config) {
+  int thread_level = MPI_THREAD_SINGLE;
+  NEARFIELD_PMPI(MPI_Query_thread)(&thread_level);
+  if (!config.error_message.empty()) return config.error_message;
+  if (thread_level == MPI_THREAD_MULTIPLE)
+    return "threads may send at once (MPI_THREAD_MULTIPLE), the threshold is one";
+  if (!state().thresholds.open_variables())
     return "this MPICH has no threshold for CMA (it came with 4.3, in ch4's shared memory)";
   return {};
 }
@@ -92,47 +93,47 @@ void after_init() {
   static bool is_done = false;
   if (is_done) return;
   is_done = true;
-  if (const std::string reason = unsupported_library(); !reason.empty()) {
+  if (const std::string reason = find_unsupported_reason(); !reason.empty()) {
     if (rank_from_environment() <= 0) print_notice(reason);  // on rank 0, or without a launcher
     return;
   }
-  const ParsedConfig wanted = parse_config();
+  const ParsedConfig config = parse_config();
   // open() is collective, so every rank calls it, even if it then disables the shim.
-  const bool is_any = state().peers.open(wanted.rules, wanted.classes);
-  const std::string reason = disabled_reason(wanted);
+  const bool has_rule_for_any_peer = state().peers.initialize(config.rules, config.distance_by_rank_pair);
+  const std::string reason = find_disabled_reason(config);
   int rank = 0;
   NEARFIELD_PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   if (!reason.empty() && rank == 0) print_notice(reason);
-  detail::is_active = is_any && reason.empty();
-  if (detail::is_active) return;
-  if (reason.empty()) state().thresholds.close();
-  state().peers.close();
+  detail::is_shim_active = has_rule_for_any_peer && reason.empty();
+  if (detail::is_shim_active) return;
+  if (reason.empty()) state().thresholds.restore_and_close();
+  state().peers.release_mpi_objects();
 }
 
 void before_finalize() {
-  if (!detail::is_active) return;
-  detail::is_active = false;
-  state().thresholds.close();
-  state().peers.close();
+  if (!detail::is_shim_active) return;
+  detail::is_shim_active = false;
+  state().thresholds.restore_and_close();
+  state().peers.release_mpi_objects();
 }
 
 namespace detail {
 
 void apply_threshold_for(int destination, Handle comm) {
-  state().thresholds.set(state().peers.threshold_of(static_cast<MPI_Comm>(comm), destination));
+  state().thresholds.set_all_bytes(state().peers.threshold_of(static_cast<MPI_Comm>(comm), destination));
 }
 
-void register_persistent(int destination, Handle comm, const void* request) {
-  state().persistent.remember(request_at(request),
-                              state().peers.threshold_of(static_cast<MPI_Comm>(comm), destination));
+void record_persistent_send(int destination, Handle comm, const void* request) {
+  state().persistent_sends.record_threshold(request_at(request),
+                                            state().peers.threshold_of(static_cast<MPI_Comm>(comm), destination));
 }
 
-void unregister_persistent(const void* request) { state().persistent.forget(request_at(request)); }
+void remove_persistent_send(const void* request) { state().persistent_sends.remove_request(request_at(request)); }
 
 int apply_threshold_to_run(const void* requests, int count) {
-  const auto run = state().persistent.first_run(static_cast<const MPI_Request*>(requests), count);
-  if (run.bytes) state().thresholds.set(*run.bytes);
-  return run.length;
+  const auto run = state().persistent_sends.find_first_run(static_cast<const MPI_Request*>(requests), count);
+  if (run.threshold_bytes) state().thresholds.set_all_bytes(*run.threshold_bytes);
+  return run.num_requests;
 }
 
 }  // namespace detail

@@ -19,39 +19,40 @@ bool is_plain_int(int index) {
 
 }  // namespace
 
-bool Thresholds::open() {
+bool MpichThresholds::open_variables() {
   int provided = 0;
   if (NEARFIELD_PMPI(MPI_T_init_thread)(MPI_THREAD_SINGLE, &provided) != MPI_SUCCESS) return false;
   cvar_write_ = NEARFIELD_PMPI(MPI_T_cvar_write);
-  if (open(cma_name, cma_)) {
-    open(xpmem_name, xpmem_);
+  if (open_variable(cma_name, cma_)) {
+    open_variable(xpmem_name, xpmem_);
     return true;
   }
   NEARFIELD_PMPI(MPI_T_finalize)();
   return false;
 }
 
-bool Thresholds::open(const char* name, Variable& variable) {
+bool MpichThresholds::open_variable(const char* name, ControlVariable& variable) {
   int index = 0, count = 0;
   if (NEARFIELD_PMPI(MPI_T_cvar_get_index)(name, &index) != MPI_SUCCESS || !is_plain_int(index)) return false;
   if (NEARFIELD_PMPI(MPI_T_cvar_handle_alloc)(index, nullptr, &variable.handle, &count) != MPI_SUCCESS) return false;
-  if (count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.initial) == MPI_SUCCESS) return true;
+  if (count == 1 && NEARFIELD_PMPI(MPI_T_cvar_read)(variable.handle, &variable.original_value) == MPI_SUCCESS)
+    return true;
   NEARFIELD_PMPI(MPI_T_cvar_handle_free)(&variable.handle);
   variable.handle = MPI_T_CVAR_HANDLE_NULL;  // a variable whose value could not be read is not written
   return false;
 }
 
-void Thresholds::write(int bytes) {
-  for (Variable* variable : {&cma_, &xpmem_}) {
-    const int value = bytes == mpich_default ? variable->initial : bytes;
+void MpichThresholds::write_variables(int bytes) {
+  for (ControlVariable* variable : {&cma_, &xpmem_}) {
+    const int value = bytes == mpich_default ? variable->original_value : bytes;
     if (variable->handle != MPI_T_CVAR_HANDLE_NULL) cvar_write_(variable->handle, &value);
   }
-  current_ = bytes;
+  current_bytes_ = bytes;
 }
 
-void Thresholds::close() {
-  set(mpich_default);
-  for (Variable* variable : {&cma_, &xpmem_})
+void MpichThresholds::restore_and_close() {
+  set_all_bytes(mpich_default);
+  for (ControlVariable* variable : {&cma_, &xpmem_})
     if (variable->handle != MPI_T_CVAR_HANDLE_NULL) NEARFIELD_PMPI(MPI_T_cvar_handle_free)(&variable->handle);
   NEARFIELD_PMPI(MPI_T_finalize)();
 }

@@ -9,32 +9,32 @@
 
 namespace nearfield::tune {
 
-class Thresholds {
+class MpichThresholds {
  public:
   // Called after MPI_Init. Returns false if this MPICH has no such thresholds (before 4.3; built without CMA).
-  bool open();
+  bool open_variables();
 
-  // Sets all thresholds to `bytes`, or for `mpich_default` to the values that open() has read. Calls MPI only if
-  // `bytes` differs from the last call.
-  void set(int bytes) {
-    if (bytes != current_) write(bytes);
+  // Sets all thresholds to `bytes`, or for `mpich_default` to the values that open_variables() has read. Calls MPI only
+  // if `bytes` differs from the last call.
+  void set_all_bytes(int bytes) {
+    if (bytes != current_bytes_) write_variables(bytes);
   }
 
-  // Called before MPI_Finalize: restores the values that open() has read.
-  void close();
+  // Called before MPI_Finalize: restores the values that open_variables() has read.
+  void restore_and_close();
 
  private:
-  struct Variable {
+  struct ControlVariable {
     MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
-    int initial = 0;
+    int original_value = 0;
   };
 
-  bool open(const char* name, Variable& variable);
-  void write(int bytes);
+  bool open_variable(const char* name, ControlVariable& variable);
+  void write_variables(int bytes);
 
-  Variable cma_, xpmem_;
+  ControlVariable cma_, xpmem_;
   decltype(&MPI_T_cvar_write) cvar_write_ = nullptr;
-  int current_ = mpich_default;
+  int current_bytes_ = mpich_default;
 };
 
 }  // namespace nearfield::tune

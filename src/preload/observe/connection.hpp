@@ -7,14 +7,13 @@
 
 namespace nearfield::observe {
 
-// If `where` is "live:NAME", returns NAME, the name of the simulation's socket. Otherwise `where` is a folder, and the
-// function returns nullptr.
-const char* simulation_name_in(const char* where);
+// If `target` is "live:NAME", returns NAME, the name of the simulation's socket; nullptr if `target` is a folder.
+const char* simulation_name_in(const char* target);
 // Connects to the simulation's socket. Returns the socket's descriptor; on failure -1, with errno set.
 int connect_to_simulation(const char* simulation);
 // Opens the connection for replies, and sends the rank and the number of ranks. Returns the socket's descriptor, or -1.
 int connect_rank_to_simulation(const char* simulation, int rank, int ranks);
 // Writes all bytes to a connection or a file. Returns false if that fails, with errno set.
-bool write_all_bytes(int to, const void* data, std::uint64_t bytes);
+bool write_all_bytes(int descriptor, const void* data, std::uint64_t bytes);
 
 }  // namespace nearfield::observe

@@ -20,14 +20,14 @@ namespace {
 using stream::ChunkHeader;
 
 char folder_name[3072], file_name[4096];
-int file = -1, reply_connection = -1;
+int stream_file = -1, reply_connection = -1;
 bool is_live = false;
-unsigned char* packed = nullptr;
-std::size_t packed_bytes = 0;
+unsigned char* compressed_chunk = nullptr;
+std::size_t max_compressed_bytes = 0;
 
 // The functions of libzstd.so.1 that are used, with their stable interface; the header file may be missing on the host.
 struct Zstandard {
-  void* (*make)() = nullptr;
+  void* (*create_context)() = nullptr;
   std::size_t (*compress)(void*, void*, std::size_t, const void*, std::size_t, int) = nullptr;
   unsigned (*is_error)(std::size_t) = nullptr;
   void* context = nullptr;
@@ -36,27 +36,28 @@ struct Zstandard {
 void find_zstandard() {
   void* const library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) return;
-  zstandard.make = reinterpret_cast<decltype(zstandard.make)>(dlsym(library, "ZSTD_createCCtx"));
+  zstandard.create_context = reinterpret_cast<decltype(zstandard.create_context)>(dlsym(library, "ZSTD_createCCtx"));
   zstandard.compress = reinterpret_cast<decltype(zstandard.compress)>(dlsym(library, "ZSTD_compressCCtx"));
   zstandard.is_error = reinterpret_cast<decltype(zstandard.is_error)>(dlsym(library, "ZSTD_isError"));
-  if (!zstandard.make || !zstandard.compress || !zstandard.is_error) return;
-  packed_bytes = stream::chunk_bytes + stream::chunk_bytes / 128 + 4096;
-  void* const memory = mmap(nullptr, packed_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (!zstandard.create_context || !zstandard.compress || !zstandard.is_error) return;
+  max_compressed_bytes = stream::chunk_bytes + stream::chunk_bytes / 128 + 4096;
+  void* const memory = mmap(nullptr, max_compressed_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return;
-  packed = static_cast<unsigned char*>(memory);
-  zstandard.context = zstandard.make();
+  compressed_chunk = static_cast<unsigned char*>(memory);
+  zstandard.context = zstandard.create_context();
 }
 
-void stop_stream(const char* what) {
-  const char* const then = is_live ? "The simulation is over." : "The program goes on, and is not recorded any more.";
-  fprintf(stderr, "nearfield: %s %s: %s. %s\n", what, file_name, strerror(errno), then);
-  if (file >= 0) close(file);
-  file = -1;
+void abort_stream(const char* problem) {
+  const char* const consequence =
+      is_live ? "The simulation is over." : "The program goes on, and is not recorded any more.";
+  fprintf(stderr, "nearfield: %s %s: %s. %s\n", problem, file_name, strerror(errno), consequence);
+  if (stream_file >= 0) close(stream_file);
+  stream_file = -1;
   if (is_live) kill(getpid(), SIGTERM);  // the program runs for the simulation only
 }
 
-void write_or_stop(const void* data, std::size_t bytes) {
-  if (file >= 0 && !write_all_bytes(file, data, bytes)) stop_stream("cannot write");
+void write_or_abort_stream(const void* data, std::size_t bytes) {
+  if (stream_file >= 0 && !write_all_bytes(stream_file, data, bytes)) abort_stream("cannot write");
 }
 
 void write_compressed_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses,
@@ -67,49 +68,49 @@ void write_compressed_chunk(const unsigned char* raw, std::uint32_t bytes, std::
   header.accesses = accesses;
   const unsigned char* stored = raw;
   if (zstandard.context && bytes > 0) {
-    const auto size = zstandard.compress(zstandard.context, packed, packed_bytes, raw, bytes, 1);
+    const auto size = zstandard.compress(zstandard.context, compressed_chunk, max_compressed_bytes, raw, bytes, 1);
     if (!zstandard.is_error(size) && size < bytes) {
       header.flags |= ChunkHeader::packed;
       header.stored_bytes = static_cast<std::uint32_t>(size);
-      stored = packed;
+      stored = compressed_chunk;
     }
   }
   header.checksum = stream::checksum(header, stored);
-  write_or_stop(&header, sizeof header);
-  write_or_stop(stored, header.stored_bytes);
+  write_or_abort_stream(&header, sizeof header);
+  write_or_abort_stream(stored, header.stored_bytes);
 }
 
 }  // namespace
 
-bool open_stream_file(const char* where) {
-  const char* const simulation = simulation_name_in(where);
+bool open_stream_file(const char* target) {
+  const char* const simulation = simulation_name_in(target);
   is_live = simulation;
-  snprintf(folder_name, sizeof folder_name, "%s", simulation ? simulation : where);
+  snprintf(folder_name, sizeof folder_name, "%s", simulation ? simulation : target);
   if (simulation) {
     snprintf(file_name, sizeof file_name, "the simulation, which must be on the same host");
-    file = connect_to_simulation(simulation);
+    stream_file = connect_to_simulation(simulation);
   } else {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
     snprintf(file_name, sizeof file_name, "%s/process-%s-%d.nfs", folder_name, host, static_cast<int>(getpid()));
-    file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    stream_file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   }
-  if (file < 0) {
-    stop_stream(simulation ? "cannot connect to" : "cannot make");
+  if (stream_file < 0) {
+    abort_stream(simulation ? "cannot connect to" : "cannot make");
     return false;
   }
   if (!zstandard.context) find_zstandard();
   unsigned char header[stream::header_bytes] = {};
   memcpy(header, stream::file_magic, sizeof stream::file_magic);
-  memcpy(header + sizeof stream::file_magic, &stream::version, sizeof stream::version);
-  write_or_stop(header, sizeof header);
+  memcpy(header + sizeof stream::file_magic, &stream::format_version, sizeof stream::format_version);
+  write_or_abort_stream(header, sizeof header);
   return true;
 }
 
-// link() fails if the name exists, so a second program under the same command cannot overwrite the streams of the
-// first.
-void name_stream_file(int rank, int ranks) {
-  if (file < 0) return;
+// link() fails if the name exists, so a second program that the same command starts cannot overwrite the streams of the
+// first one.
+void assign_rank_to_stream(int rank, int ranks) {
+  if (stream_file < 0) return;
   if (is_live) {
     reply_connection = connect_rank_to_simulation(folder_name, rank, ranks);
     return;
@@ -117,35 +118,35 @@ void name_stream_file(int rank, int ranks) {
   char name[sizeof file_name];
   snprintf(name, sizeof name, "%s/rank-%d.nfs", folder_name, rank);
   if (link(file_name, name) != 0) {
-    const int why = errno;
+    const int error = errno;
     unlink(file_name);
     memcpy(file_name, name, sizeof name);
-    errno = why;
-    return stop_stream(why == EEXIST ? "another program, or the parent of MPI_Comm_spawn, writes" : "cannot make");
+    errno = error;
+    return abort_stream(error == EEXIST ? "another program, or the parent of MPI_Comm_spawn, writes" : "cannot make");
   }
   unlink(file_name);
   memcpy(file_name, name, sizeof name);
 }
 
-int stream_descriptor() { return file; }
+int stream_descriptor() { return stream_file; }
 int reply_descriptor() { return reply_connection; }
-bool is_read_by_simulation() { return is_live && file >= 0; }
+bool is_read_by_simulation() { return is_live && stream_file >= 0; }
 
 void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::uint64_t accesses) {
-  if (file >= 0) write_compressed_chunk(raw, bytes, accesses, 0);
+  if (stream_file >= 0) write_compressed_chunk(raw, bytes, accesses, 0);
 }
 
 void close_stream_file() {
-  if (file < 0) return;
+  if (stream_file < 0) return;
   write_compressed_chunk(nullptr, 0, 0, ChunkHeader::last);
-  if (file >= 0 && close(file) != 0) stop_stream("cannot write");
-  file = -1;
+  if (stream_file >= 0 && close(stream_file) != 0) abort_stream("cannot write");
+  stream_file = -1;
 }
 
-void abandon_stream_file() {
-  if (file >= 0) close(file);
+void close_inherited_stream_file() {
+  if (stream_file >= 0) close(stream_file);
   if (reply_connection >= 0) close(reply_connection);
-  file = reply_connection = -1;
+  stream_file = reply_connection = -1;
 }
 
 }  // namespace nearfield::observe

@@ -6,12 +6,12 @@
 
 namespace nearfield::observe {
 
-// Opens a file in the folder `where`, named after the host and the process ID, since the rank is not known yet; or
+// Opens a file in the folder `target`, named after the host and the process ID, since the rank is not known yet; or
 // connects to a simulation (connection.hpp). If that fails, prints the reason and returns false.
-bool open_stream_file(const char* where);
+bool open_stream_file(const char* target);
 // Renames the file to rank-N.nfs, or opens the reply connection to the simulation and sends the rank and the number of
 // ranks.
-void name_stream_file(int rank, int ranks);
+void assign_rank_to_stream(int rank, int ranks);
 // Returns the descriptor of the stream's file or connection; -1 if none is open.
 int stream_descriptor();
 // Returns the descriptor of the connection on which a live simulation replies; -1 if there is none.
@@ -22,6 +22,6 @@ bool is_read_by_simulation();
 // process was killed.
 void close_stream_file();
 // Closes the descriptors without writing. Called in a child after fork(), since the stream belongs to the parent.
-void abandon_stream_file();
+void close_inherited_stream_file();
 
 }  // namespace nearfield::observe

@@ -1,6 +1,6 @@
 // Included by all files that define hooks (hooks.cpp, atomics.cpp, ranges.cpp). They are compiled for two recorders:
-// the recorder of observed processes, and the recorder of `rewrite --verify`, whose header NEARFIELD_RECORDER then
-// names.
+// the recorder of observed processes, and the recorder of `rewrite --verify`. For the latter, NEARFIELD_RECORDER is
+// defined as the name of its header.
 #pragma once
 
 #ifdef NEARFIELD_RECORDER
@@ -9,5 +9,5 @@
 #include "preload/observe/recorder.hpp"
 #endif
 
-#define CODE __builtin_return_address(0)
+#define CALL_SITE __builtin_return_address(0)
 #define HOOK extern "C" __attribute__((visibility("default")))

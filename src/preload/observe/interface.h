@@ -12,15 +12,15 @@ extern "C" {
 /* Returns whether this process is observed: started by `nearfield observe`, and not a forked child. */
 int nearfield_observe_active(void);
 
-/* Sets the rank of this process and the number of ranks. Renames the stream's file, which is named after the process
-   before, to rank-N.nfs. To be called in MPI_Init, before the first event. */
+/* Sets the rank of this process and the number of ranks. Renames the stream's file, whose name contains the process
+   ID until then, to rank-N.nfs. To be called in MPI_Init, before the first event. */
 void nearfield_observe_rank(int rank, int ranks);
 
 /* Returns the descriptor of the connection on which a live simulation sends the MPI outcomes that it decides
-   (stream/live_reply.hpp); -1 if the simulation decides none. To be called after nearfield_observe_rank. */
+   (stream/live_reply.hpp); -1 if it decides no outcomes. To be called after nearfield_observe_rank. */
 int nearfield_observe_reply_socket(void);
 
-/* Returns whether MPI_Wtime shall return simulated time. */
+/* Returns whether MPI_Wtime is to return simulated time. */
 int nearfield_observe_clock(void);
 
 /* Sends the accesses and events recorded so far to a live simulation. Writes them to a file at every tenth call. */
@@ -34,7 +34,7 @@ void nearfield_observe_event(const unsigned char* bytes, unsigned long size);
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset);
 
 /* Unwinds the call stack: stores in `addresses` the call site of the function that contains `call`, the call site of
-   its caller, and so on, at most `max_count` addresses. Returns their number. Functions without hooks are missing,
+   its caller, and so on, at most `max_count` addresses. Returns their number. Functions without hooks are not included,
    except under Valgrind. */
 int nearfield_observe_callers(const void* call, const void** addresses, int max_count);
 

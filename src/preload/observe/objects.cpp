@@ -9,18 +9,18 @@ namespace nearfield::observe {
 namespace {
 
 struct ObjectSearch {
-  std::uint64_t code;
-  Object object{};
+  std::uint64_t code_address;
+  LoadedObject object{};
 };
 
-int find_object(dl_phdr_info* info, std::size_t, void* what) {
-  auto& search = *static_cast<ObjectSearch*>(what);
+int find_object(dl_phdr_info* info, std::size_t, void* pointer) {
+  auto& search = *static_cast<ObjectSearch*>(pointer);
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const auto& part = info->dlpi_phdr[i];
-    if (part.p_type != PT_LOAD || !(part.p_flags & PF_X)) continue;
-    const std::uint64_t begin = info->dlpi_addr + part.p_vaddr;
-    if (search.code < begin || search.code > begin + part.p_memsz) continue;
-    search.object = {begin, begin + part.p_memsz, info->dlpi_addr, info->dlpi_name};
+    const auto& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
+    const std::uint64_t begin = info->dlpi_addr + segment.p_vaddr;
+    if (search.code_address < begin || search.code_address > begin + segment.p_memsz) continue;
+    search.object = {begin, begin + segment.p_memsz, info->dlpi_addr, info->dlpi_name};
     return 1;
   }
   return 0;
@@ -36,21 +36,21 @@ const char* executable_path() {
 
 }  // namespace
 
-Object platform::object_at(std::uint64_t code) {
-  ObjectSearch search{code};
+LoadedObject platform::object_at(std::uint64_t code_address) {
+  ObjectSearch search{code_address};
   dl_iterate_phdr(find_object, &search);
-  if (search.object.end == 0) search.object.begin = search.object.end = code;
+  if (search.object.end == 0) search.object.begin = search.object.end = code_address;
   if (!*search.object.path) search.object.path = executable_path();
   return search.object;
 }
 
 std::uint64_t executable_base() {
   std::uint64_t base = 0;
-  const auto first = [](dl_phdr_info* info, std::size_t, void* what) {
-    *static_cast<std::uint64_t*>(what) = info->dlpi_addr;
+  const auto store_load_bias = [](dl_phdr_info* info, std::size_t, void* pointer) {
+    *static_cast<std::uint64_t*>(pointer) = info->dlpi_addr;
     return 1;
   };
-  dl_iterate_phdr(first, &base);
+  dl_iterate_phdr(store_load_bias, &base);
   return base;
 }
 

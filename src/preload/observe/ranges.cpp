@@ -16,25 +16,25 @@ void record_copy_ranges(const void* code, const void* to, const void* from, size
 
 }  // namespace
 
-#define RANGES(prefix)                                                   \
+#define DEFINE_RANGE_HOOKS(prefix)                                       \
   HOOK void* prefix##memcpy(void* to, const void* from, size_t bytes) {  \
-    record_copy_ranges(CODE, to, from, bytes);                           \
+    record_copy_ranges(CALL_SITE, to, from, bytes);                      \
     return memcpy(to, from, bytes);                                      \
   }                                                                      \
   HOOK void* prefix##memmove(void* to, const void* from, size_t bytes) { \
-    record_copy_ranges(CODE, to, from, bytes);                           \
+    record_copy_ranges(CALL_SITE, to, from, bytes);                      \
     return memmove(to, from, bytes);                                     \
   }                                                                      \
   HOOK void* prefix##memset(void* to, int value, size_t bytes) {         \
-    record_range(CODE, stream::store_range, to, bytes);                  \
+    record_range(CALL_SITE, stream::store_range, to, bytes);             \
     return memset(to, value, bytes);                                     \
   }
 
-RANGES(__wrap_)
-RANGES(__tsan_)  // called by code that clang has compiled
+DEFINE_RANGE_HOOKS(__wrap_)
+DEFINE_RANGE_HOOKS(__tsan_)  // called by code that clang has compiled
 
-HOOK int __wrap_memcmp(const void* one, const void* other, size_t bytes) {
-  record_range(CODE, stream::load_range, one, bytes);
-  record_range(CODE, stream::load_range, other, bytes);
-  return memcmp(one, other, bytes);
+HOOK int __wrap_memcmp(const void* first, const void* second, size_t bytes) {
+  record_range(CALL_SITE, stream::load_range, first, bytes);
+  record_range(CALL_SITE, stream::load_range, second, bytes);
+  return memcmp(first, second, bytes);
 }

@@ -13,35 +13,35 @@
 namespace nearfield::observe {
 
 void* recorded_thread_pointer = nullptr;
-CallStack callers;
-Region region;
+CallStack recorded_call_stack;
+RecordedRegion region;
 
 namespace {
 
-enum class State { unknown, recording, over };
-State state = State::unknown;
+enum class RecorderState { unknown, recording, ended };
+RecorderState recorder_state = RecorderState::unknown;
 void* recorded_thread = nullptr;
 bool is_in_valgrind = false;
-bool has_rank = false;
+bool is_rank_assigned = false;
 bool is_region_by_pcontrol = false;  // calls of MPI_Pcontrol delimit the region
 bool is_in_region = true;
-int pause_depth = 0;         // nesting depth of pauses by MPI calls
-bool other_threads = false;  // another thread has accessed memory
+int pause_depth = 0;             // nesting depth of pauses by MPI calls
+bool has_other_threads = false;  // another thread has accessed memory
 
 // Starts or stops the recording of accesses, as `pause_depth` and `is_in_region` require.
 void update_recording() {
-  if (state != State::recording) return;
-  const bool on = pause_depth == 0 && is_in_region;
+  if (recorder_state != RecorderState::recording) return;
+  const bool is_on = pause_depth == 0 && is_in_region;
   if (is_in_valgrind)
-    nearfield_request_tool(NEARFIELD_STATE, on, pause_depth > 0, 0);
+    nearfield_request_tool(NEARFIELD_STATE, is_on, pause_depth > 0, 0);
   else
-    recorded_thread_pointer = on ? recorded_thread : nullptr;
+    recorded_thread_pointer = is_on ? recorded_thread : nullptr;
 }
 
 void stop_in_forked_child() {
-  state = State::over;
-  recorded_thread_pointer = callers.thread = nullptr;
-  abandon_stream_file();
+  recorder_state = RecorderState::ended;
+  recorded_thread_pointer = recorded_call_stack.thread = nullptr;
+  close_inherited_stream_file();
 }
 
 // Parses NEARFIELD_OBSERVE_REGION: "pcontrol", or the offset, the size and the name of a function in the executable's
@@ -50,47 +50,48 @@ __attribute__((constructor(200))) void parse_region() {
   const char* const setting = getenv("NEARFIELD_OBSERVE_REGION");
   if (!setting || !*setting) return;
   is_region_by_pcontrol = strcmp(setting, "pcontrol") == 0;
-  char* rest = nullptr;
-  const std::uint64_t offset = strtoull(setting, &rest, 16);
-  if (!is_region_by_pcontrol && *rest == ',') {
+  char* remaining_text = nullptr;
+  const std::uint64_t offset = strtoull(setting, &remaining_text, 16);
+  if (!is_region_by_pcontrol && *remaining_text == ',') {
     region.begin = executable_base() + offset;
-    region.size = strtoull(rest + 1, &rest, 10);
-    region.name = *rest == ',' ? rest + 1 : "";
+    region.size = strtoull(remaining_text + 1, &remaining_text, 10);
+    region.name = *remaining_text == ',' ? remaining_text + 1 : "";
   }
   is_in_region = !is_region_by_pcontrol && region.size == 0;
 }
 
 void begin_recording() {
-  state = State::over;
+  recorder_state = RecorderState::ended;
   const char* const folder = getenv("NEARFIELD_OBSERVE");
   if (!folder || !*folder || !open_stream_file(folder)) return;
   pthread_atfork(nullptr, nullptr, stop_in_forked_child);
   recorded_thread = __builtin_thread_pointer();
-  state = State::recording;
+  recorder_state = RecorderState::recording;
   is_in_valgrind = nearfield_request_tool(NEARFIELD_BEGIN, static_cast<unsigned long>(stream_descriptor()),
                                           reinterpret_cast<unsigned long>(static_cast<nearfield_region*>(&region)), 0);
   if (!is_in_valgrind) {
     begin_stream();
-    callers.thread = recorded_thread;
+    recorded_call_stack.thread = recorded_thread;
   } else if (region.size > 0) {
     is_in_region = true;  // the tool tracks the region
   }
   update_recording();
 }
 
-// Begins recording before main() under Valgrind's tool: a program without hooks does not call begin_at_first_access().
+// Begins recording before main() under Valgrind's tool: a program without hooks does not call
+// begin_recording_at_first_access().
 __attribute__((constructor)) void begin_in_valgrind() {
   if (nearfield_request_tool(NEARFIELD_PRESENT, 0, 0, 0)) begin_recording();
 }
 
 void report_other_threads() {
-  if (__atomic_load_n(&other_threads, __ATOMIC_RELAXED)) record_other_threads();
+  if (__atomic_load_n(&has_other_threads, __ATOMIC_RELAXED)) record_other_threads();
 }
 
 __attribute__((destructor)) void end_recording() {
-  if (state != State::recording) return;
-  if (!has_rank) {  // a program without MPI is rank 0 of 1
-    name_stream_file(0, 1);
+  if (recorder_state != RecorderState::recording) return;
+  if (!is_rank_assigned) {  // a program without MPI is rank 0 of 1
+    assign_rank_to_stream(0, 1);
     write_event_of_numbers<stream::End>({});
   }
   nearfield_observe_close();
@@ -98,29 +99,29 @@ __attribute__((destructor)) void end_recording() {
 
 }  // namespace
 
-bool begin_at_first_access() {
-  if (state == State::unknown) begin_recording();
-  if (state == State::recording && __builtin_thread_pointer() != recorded_thread)
-    __atomic_store_n(&other_threads, true, __ATOMIC_RELAXED);
+bool begin_recording_at_first_access() {
+  if (recorder_state == RecorderState::unknown) begin_recording();
+  if (recorder_state == RecorderState::recording && __builtin_thread_pointer() != recorded_thread)
+    __atomic_store_n(&has_other_threads, true, __ATOMIC_RELAXED);
   return in_recorded_thread();
 }
 
-void record_first_access(Encoder::Key key, std::uint64_t address) {
-  if (begin_at_first_access()) record_in_stream(key, address);
+void record_first_access(Encoder::SiteKey key, std::uint64_t address) {
+  if (begin_recording_at_first_access()) record_in_stream(key, address);
 }
 
 void cross_region_boundary(bool enters) {
-  if (state == State::unknown) begin_recording();
+  if (recorder_state == RecorderState::unknown) begin_recording();
   if (is_in_valgrind || __builtin_thread_pointer() != recorded_thread) return;
   if (enters ? region.depth++ > 0 : --region.depth > 0) return;
-  if (state == State::recording) record_region(region.name, enters);
+  if (recorder_state == RecorderState::recording) record_region(region.name, enters);
   is_in_region = enters;
   update_recording();
 }
 
 void* platform::allocate_zeroed(std::uint64_t bytes) {
-  void* const found = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (found != MAP_FAILED) return found;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory != MAP_FAILED) return memory;
   fputs("nearfield: no memory is left for recording\n", stderr);
   abort();
 }
@@ -129,7 +130,7 @@ void platform::write_event(const unsigned char* bytes, std::uint64_t size) {
   if (is_in_valgrind)
     nearfield_request_tool(NEARFIELD_EVENT, reinterpret_cast<unsigned long>(bytes), size, 0);
   else
-    encoder.event(bytes, size);
+    encoder.encode_event(bytes, size);
 }
 
 }  // namespace nearfield::observe
@@ -137,13 +138,13 @@ void platform::write_event(const unsigned char* bytes, std::uint64_t size) {
 using namespace nearfield::observe;
 
 int nearfield_observe_active() {
-  if (state == State::unknown) begin_recording();
-  return state == State::recording;
+  if (recorder_state == RecorderState::unknown) begin_recording();
+  return recorder_state == RecorderState::recording;
 }
 
 void nearfield_observe_rank(int rank, int ranks) {
-  name_stream_file(rank, ranks);
-  has_rank = true;
+  assign_rank_to_stream(rank, ranks);
+  is_rank_assigned = true;
 }
 
 int nearfield_observe_reply_socket() {
@@ -155,8 +156,10 @@ int nearfield_observe_clock() { return getenv("NEARFIELD_OBSERVE_CLOCK") != null
 // Files get larger chunks than a live simulation, because each chunk repeats the definitions of its sites.
 void nearfield_observe_flush() {
   constexpr unsigned flushes_per_chunk = 10;
-  static unsigned flushes = 0;
-  if (state != State::recording || (!is_read_by_simulation() && ++flushes % flushes_per_chunk != 0)) return;
+  static unsigned num_flushes = 0;
+  if (recorder_state != RecorderState::recording ||
+      (!is_read_by_simulation() && ++num_flushes % flushes_per_chunk != 0))
+    return;
   if (is_in_valgrind)
     nearfield_request_tool(NEARFIELD_FLUSH, 0, 0, 0);
   else
@@ -164,7 +167,7 @@ void nearfield_observe_flush() {
 }
 
 void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {
-  if (state != State::recording) return;
+  if (recorder_state != RecorderState::recording) return;
   report_other_threads();
   platform::write_event(bytes, size);
 }
@@ -172,7 +175,7 @@ void nearfield_observe_event(const unsigned char* bytes, unsigned long size) {
 unsigned long nearfield_observe_place(const void* address, unsigned long* offset) {
   const auto code = reinterpret_cast<std::uint64_t>(address);
   if (is_in_valgrind) return nearfield_request_tool(NEARFIELD_PLACE, code, reinterpret_cast<unsigned long>(offset), 0);
-  return emit_location_once(code, *offset);
+  return resolve_mpi_call_site(code, *offset);
 }
 
 int nearfield_observe_callers(const void* call, const void** addresses, int max_count) {
@@ -181,17 +184,18 @@ int nearfield_observe_callers(const void* call, const void** addresses, int max_
                                                    reinterpret_cast<unsigned long>(addresses),
                                                    static_cast<unsigned long>(max_count)));
   int count = 0;
-  for (unsigned i = callers.depth; i > 0 && callers.depth <= CallStack::max_depth && count < max_count; --i)
-    addresses[count++] = callers.at[i - 1];
+  for (unsigned i = recorded_call_stack.depth;
+       i > 0 && recorded_call_stack.depth <= CallStack::max_depth && count < max_count; --i)
+    addresses[count++] = recorded_call_stack.call_sites[i - 1];
   return count;
 }
 
 void nearfield_observe_pause() {
-  if (state == State::recording && pause_depth++ == 0) update_recording();
+  if (recorder_state == RecorderState::recording && pause_depth++ == 0) update_recording();
 }
 
 void nearfield_observe_resume() {
-  if (state == State::recording && --pause_depth == 0) update_recording();
+  if (recorder_state == RecorderState::recording && --pause_depth == 0) update_recording();
 }
 
 void nearfield_observe_region(int begins) {
@@ -201,7 +205,7 @@ void nearfield_observe_region(int begins) {
 }
 
 void nearfield_observe_close() {
-  if (state != State::recording) return;
+  if (recorder_state != RecorderState::recording) return;
   recorded_thread_pointer = nullptr;
   report_other_threads();
   if (is_in_valgrind)
@@ -209,5 +213,5 @@ void nearfield_observe_close() {
   else
     end_stream();
   close_stream_file();
-  state = State::over;
+  recorder_state = RecorderState::ended;
 }

@@ -2,7 +2,7 @@
 // (interface.h), and writes the stream. The environment variable NEARFIELD_OBSERVE names the folder of the streams;
 // without the variable, hooks return at once.
 //
-// Recorded is one thread: the first that makes an access or calls MPI_Init. Accesses of other threads cannot be ordered
+// One thread is recorded: the first that makes an access or calls MPI_Init. Accesses of other threads cannot be ordered
 // relative to those of the recorded thread, so they mark the stream as unsupported. Children of fork() are not
 // recorded. The recorder does not need the C++ library.
 //
@@ -23,12 +23,12 @@ __attribute__((visibility("hidden"))) extern void* recorded_thread_pointer;
 
 inline bool in_recorded_thread() { return recorded_thread_pointer == __builtin_thread_pointer(); }
 // Returns whether accesses of this thread are recorded now. The first access in the process starts the recording; an
-// access of another thread is noted.
-bool begin_at_first_access();
-void record_first_access(Encoder::Key key, std::uint64_t address);
+// access of another thread is remembered, and marks the stream as unsupported.
+bool begin_recording_at_first_access();
+void record_first_access(Encoder::SiteKey key, std::uint64_t address);
 
 inline void record_access(const void* code, SiteKind kind, const volatile void* address) {
-  const Encoder::Key key{reinterpret_cast<std::uint64_t>(code), kind};
+  const Encoder::SiteKey key{reinterpret_cast<std::uint64_t>(code), kind};
   const auto at = reinterpret_cast<std::uint64_t>(address);
   if (!in_recorded_thread()) [[unlikely]]
     return record_first_access(key, at);
@@ -41,37 +41,40 @@ struct CallStack {
   static constexpr unsigned max_depth = 4096;
   void* thread = nullptr;
   unsigned depth = 0;
-  const void* at[max_depth];
+  const void* call_sites[max_depth];
 };
-__attribute__((visibility("hidden"))) extern CallStack callers;
+__attribute__((visibility("hidden"))) extern CallStack recorded_call_stack;
 
 // The function to which recording is restricted, as a range of code addresses. `size` is 0 if recording is not
 // restricted.
-struct Region : nearfield_region {
+struct RecordedRegion : nearfield_region {
   int depth = 0;  // current recursion depth of the function
 };
-extern Region region;
+extern RecordedRegion region;
 void cross_region_boundary(bool enters);
 
 // Called on entry to each function: `code` is an address in the function, `caller` the call site.
-inline void function_begins(const void* code, const void* caller) {
-  if (callers.thread == __builtin_thread_pointer()) {
-    if (callers.depth < CallStack::max_depth) callers.at[callers.depth] = caller;
-    ++callers.depth;
+inline void record_function_entry(const void* code, const void* caller) {
+  if (recorded_call_stack.thread == __builtin_thread_pointer()) {
+    if (recorded_call_stack.depth < CallStack::max_depth)
+      recorded_call_stack.call_sites[recorded_call_stack.depth] = caller;
+    ++recorded_call_stack.depth;
   }
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
     cross_region_boundary(true);
 }
-inline void function_ends(const void* code) {
+inline void record_function_exit(const void* code) {
   // Functions that were entered before recording began are not on the stack.
-  if (callers.thread == __builtin_thread_pointer() && callers.depth > 0) --callers.depth;
+  if (recorded_call_stack.thread == __builtin_thread_pointer() && recorded_call_stack.depth > 0)
+    --recorded_call_stack.depth;
   if (reinterpret_cast<std::uint64_t>(code) - region.begin < region.size) [[unlikely]]
     cross_region_boundary(false);
 }
 
 inline void record_range(const void* code, SiteKind kind, const volatile void* address, std::uint64_t bytes) {
-  if (bytes > 0 && (in_recorded_thread() || begin_at_first_access()))
-    encoder.range({reinterpret_cast<std::uint64_t>(code), kind}, reinterpret_cast<std::uint64_t>(address), bytes);
+  if (bytes > 0 && (in_recorded_thread() || begin_recording_at_first_access()))
+    encoder.encode_range({reinterpret_cast<std::uint64_t>(code), kind}, reinterpret_cast<std::uint64_t>(address),
+                         bytes);
 }
 
 }  // namespace nearfield::observe

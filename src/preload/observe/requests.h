@@ -7,13 +7,13 @@
 
 enum nearfield_request {
   NEARFIELD_PRESENT = 'N' << 24 | 'F' << 16, /* Returns 1. */
-  NEARFIELD_BEGIN,  /* (file descriptor, struct nearfield_region*): begins the stream, recording this thread. */
-  NEARFIELD_STATE,  /* (is_on, in_mpi): switches recording; threads created inside MPI do not count. */
-  NEARFIELD_EVENT,  /* (bytes, size): appends an event to the stream. */
+  NEARFIELD_BEGIN,   /* (file descriptor, struct nearfield_region*): begins the stream, recording this thread. */
+  NEARFIELD_STATE,   /* (is_on, in_mpi): switches recording; threads created inside MPI do not count. */
+  NEARFIELD_EVENT,   /* (bytes, size): appends an event to the stream. */
   NEARFIELD_PLACE,   /* (code, unsigned long* offset): as nearfield_observe_place. */
   NEARFIELD_CALLERS, /* (call, const void** addresses, max_count): as nearfield_observe_callers. */
-  NEARFIELD_FLUSH,  /* Writes the accesses and events recorded so far to the file. */
-  NEARFIELD_END,  /* Completes the stream, except for the last chunk, which the recorder writes. */
+  NEARFIELD_FLUSH,   /* Writes the accesses and events recorded so far to the file. */
+  NEARFIELD_END,     /* Completes the stream, except for the last chunk, which the recorder writes. */
 };
 
 /* The function to which recording is restricted, as a range of code addresses. `size` is 0 if recording is not
@@ -23,18 +23,17 @@ struct nearfield_region {
   const char* name;
 };
 
-static inline unsigned long nearfield_request_tool(enum nearfield_request request, unsigned long a, unsigned long b,
-                                          unsigned long c) {
-  unsigned long answer = 0;
+static inline unsigned long nearfield_request_tool(enum nearfield_request request, unsigned long argument_1,
+                                                   unsigned long argument_2, unsigned long argument_3) {
+  unsigned long result = 0;
 #ifdef __x86_64__
-  volatile unsigned long words[6] = {request, a, b, c, 0, 0};
-  __asm__ volatile(
-      "rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
-      : "=d"(answer)
-      : "a"(&words[0]), "0"(answer)
-      : "cc", "memory");
+  volatile unsigned long words[6] = {request, argument_1, argument_2, argument_3, 0, 0};
+  __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
+                   : "=d"(result)
+                   : "a"(&words[0]), "0"(result)
+                   : "cc", "memory");
 #endif
-  return answer;
+  return result;
 }
 
 #endif

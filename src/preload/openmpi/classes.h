@@ -10,9 +10,9 @@
 
 #include "base/distances.h"
 
-// The distances of two processes, nearest first, and their number, DISTANCES.
-enum { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) DISTANCES };
-enum { DEFAULT_CLASS = DISTANCES, CLASSES };
+// The distances of two processes, nearest first, and their number, NUM_DISTANCES.
+enum { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) NUM_DISTANCES };
+enum { DEFAULT_CLASS = NUM_DISTANCES, NUM_CLASSES };
 
 #define SINGLE_COPY_NEVER SIZE_MAX
 
@@ -25,27 +25,27 @@ struct limits {
 };
 
 // A pair whose distance the user has given.
-struct pair {
-  uint32_t low, high;  // ranks in MPI_COMM_WORLD
+struct given_pair {
+  uint32_t low_rank, high_rank;  // ranks in MPI_COMM_WORLD
   int distance;
 };
 
 struct rules {
-  bool has_rule[DISTANCES];  // whether there is a rule for the distance
-  struct limits limits[CLASSES];
-  struct pair* pairs;  // sorted by (low, high)
-  size_t n_pairs;
+  bool has_rule[NUM_DISTANCES];  // whether there is a rule for the distance
+  struct limits limits[NUM_CLASSES];
+  struct given_pair* given_pairs;  // sorted by (low, high)
+  size_t num_given_pairs;
 };
 
 // Parse the parameters btl_nearfield_rules and btl_nearfield_classes. Return true, or false with a line in `error` that
 // describes the mistake and its position in characters (from 1). An empty string is an empty set of rules.
-bool rules_parse(struct rules* rules, const char* text, char* error, size_t error_size);
-bool rules_parse_pairs(struct rules* rules, const char* text, char* error, size_t error_size);
-void rules_free(struct rules* rules);
+bool parse_rules(struct rules* rules, const char* text, char* error, size_t error_size);
+bool parse_given_pairs(struct rules* rules, const char* text, char* error, size_t error_size);
+void free_rules(struct rules* rules);
 
-bool rules_are_empty(const struct rules* rules);
-bool rules_have_class(const struct rules* rules, int class_index);
+bool are_rules_empty(const struct rules* rules);
+bool has_class(const struct rules* rules, int class_index);
 
-// Returns the class of the pair of world ranks (mine, peer). `locality`: Open MPI's opal_proc_t.proc_flags of the peer.
-// Ranks that are not pinned have the distance same_node.
-int rules_class_of(const struct rules* rules, uint32_t mine, uint32_t peer, uint16_t locality);
+// Returns the class of the pair of world ranks (own_rank, peer_rank). `locality`: Open MPI's opal_proc_t.proc_flags of
+// the peer. Ranks that are not pinned have the distance same_node.
+int class_of_pair(const struct rules* rules, uint32_t own_rank, uint32_t peer_rank, uint16_t locality);

@@ -44,55 +44,57 @@ _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the ca
 static char *rules_text, *pairs_text;
 static struct rules rules;
 
-static void register_text(const char* name, const char* what, char** text) {
+static void register_text_parameter(const char* name, const char* description, char** text) {
   *text = "";
-  mca_base_component_var_register(&mca_btl_nearfield_component.btl_version, name, what, MCA_BASE_VAR_TYPE_STRING, NULL,
-                                  0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, text);
+  mca_base_component_var_register(&mca_btl_nearfield_component.btl_version, name, description, MCA_BASE_VAR_TYPE_STRING,
+                                  NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY, text);
 }
 
 static int nf_register_params(void) {
-  register_text("rules",
-                "Limits per core distance, DISTANCE:key=value,key=value;DISTANCE:... with DISTANCE one of same-core, "
-                "shared-l2, shared-l3, same-numa, same-package, same-node, and key one of eager_limit, "
-                "max_send_size, single_copy_from (bytes, or never). Empty: not used",
-                &rules_text);
-  register_text("classes", "Distance of pairs of world ranks in place of the measured one, 0-1:shared-l3;0-2:same-node",
-                &pairs_text);
+  register_text_parameter(
+      "rules",
+      "Limits per core distance, DISTANCE:key=value,key=value;DISTANCE:... with DISTANCE one of same-core, "
+      "shared-l2, shared-l3, same-numa, same-package, same-node, and key one of eager_limit, "
+      "max_send_size, single_copy_from (bytes, or never). Empty: not used",
+      &rules_text);
+  register_text_parameter("classes",
+                          "Distance of pairs of world ranks in place of the measured one, 0-1:shared-l3;0-2:same-node",
+                          &pairs_text);
   return OPAL_SUCCESS;
 }
 
-static void print_notice(const char* parameter, const char* what) {
+static void print_notice(const char* parameter_name, const char* description) {
   if (opal_process_info.my_local_rank != 0) return;
-  fprintf(stderr, "nearfield: %s%s; no rules are used\n", parameter, what);
+  fprintf(stderr, "nearfield: %s%s; no rules are used\n", parameter_name, description);
 }
 
 static bool parse_parameters(void) {
   char error[200];
-  if (!rules_parse(&rules, rules_text ? rules_text : "", error, sizeof error)) {
+  if (!parse_rules(&rules, rules_text ? rules_text : "", error, sizeof error)) {
     print_notice("btl_nearfield_rules: ", error);
     return false;
   }
-  if (!rules_parse_pairs(&rules, pairs_text ? pairs_text : "", error, sizeof error)) {
+  if (!parse_given_pairs(&rules, pairs_text ? pairs_text : "", error, sizeof error)) {
     print_notice("btl_nearfield_classes: ", error);
     return false;
   }
-  return !rules_are_empty(&rules);
+  return !are_rules_empty(&rules);
 }
 
-static mca_btl_base_module_t** nf_init(int* n, bool progress_threads, bool mpi_threads) {
+static mca_btl_base_module_t** nf_init(int* num_modules, bool progress_threads, bool mpi_threads) {
   (void)progress_threads;  // always true: Open MPI has progress threads, but they serve none of our messages
-  *n = 0;
-  rules_free(&rules);
+  *num_modules = 0;
+  free_rules(&rules);
   if (!parse_parameters()) return NULL;
   if (mpi_threads) {
     print_notice("", "not made for MPI_THREAD_MULTIPLE");
     return NULL;
   }
-  return modules_make(&rules, n);
+  return create_modules(&rules, num_modules);
 }
 
 static int nf_close(void) {
-  rules_free(&rules);
+  free_rules(&rules);
   return OPAL_SUCCESS;
 }
 

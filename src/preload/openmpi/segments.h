@@ -8,4 +8,4 @@ struct peer;  // peers.h
 
 // Sets `begin` and `end` of each peer, by /proc/self/maps. Returns false if the segment of a reachable peer is not
 // found (System V, XPMEM).
-bool segments_locate(struct peer** peers, size_t n);
+bool locate_segments(struct peer** peers, size_t n);

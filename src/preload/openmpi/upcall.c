@@ -13,11 +13,11 @@ struct segment {
 };
 
 static struct segment* segments;  // sorted, disjoint
-static size_t n_segments;
-static struct segment last_hit;             // the segment of the last hit; empty at first
-static mca_btl_base_module_t* only_module;  // the module of all peers if they are in one class; else NULL
+static size_t num_segments;
+static struct segment last_segment_hit;       // the segment of the last hit; empty at first
+static mca_btl_base_module_t* common_module;  // the module of all peers if they are in one class; else NULL
 static mca_btl_base_module_t* class_modules;
-static mca_btl_base_module_recv_cb_fn_t receivers[MCA_BTL_TAG_MAX];
+static mca_btl_base_module_recv_cb_fn_t receive_callbacks[MCA_BTL_TAG_MAX];
 
 // ---- the table of segments
 
@@ -27,20 +27,21 @@ static int compare_segments(const void* a, const void* b) {
 }
 
 static void add_segment(const struct peer* peer) {
-  segments[n_segments++] = (struct segment){peer->begin, peer->end, &class_modules[peer->class_index]};
+  segments[num_segments++] =
+      (struct segment){peer->segment_begin, peer->segment_end, &class_modules[peer->class_index]};
 }
 
-int upcall_set_peers(mca_btl_base_module_t* modules) {
-  const int only_class = peers_only_class();
+int rebuild_segment_table(mca_btl_base_module_t* modules) {
+  const int common_class = common_class_of_peers();
   class_modules = modules;
-  only_module = only_class < 0 ? NULL : &modules[only_class];
-  last_hit = (struct segment){0, 0, NULL};
+  common_module = common_class < 0 ? NULL : &modules[common_class];
+  last_segment_hit = (struct segment){0, 0, NULL};
   free(segments);
-  n_segments = 0;
-  segments = calloc(peers_count() + 1, sizeof *segments);
+  num_segments = 0;
+  segments = calloc(peer_count() + 1, sizeof *segments);
   if (!segments) return OPAL_ERR_OUT_OF_RESOURCE;
-  peers_each(add_segment);
-  qsort(segments, n_segments, sizeof *segments, compare_segments);
+  for_each_peer_with_class(add_segment);
+  qsort(segments, num_segments, sizeof *segments, compare_segments);
   return OPAL_SUCCESS;
 }
 
@@ -48,7 +49,7 @@ int upcall_set_peers(mca_btl_base_module_t* modules) {
 
 // Returns the module of the segment that contains the address; vader's if there is none.
 static mca_btl_base_module_t* search_segments(uintptr_t address) {
-  size_t low = 0, high = n_segments;
+  size_t low = 0, high = num_segments;
   while (low < high) {
     const size_t middle = (low + high) / 2;
     if (address >= segments[middle].end)
@@ -56,42 +57,43 @@ static mca_btl_base_module_t* search_segments(uintptr_t address) {
     else
       high = middle;
   }
-  if (low == n_segments || address < segments[low].begin) return vader;
-  last_hit = segments[low];
-  return last_hit.module;
+  if (low == num_segments || address < segments[low].begin) return vader;
+  last_segment_hit = segments[low];
+  return last_segment_hit.module;
 }
 
-static inline mca_btl_base_module_t* module_of(uintptr_t address) {
-  if (only_module) return only_module;
-  if (address - last_hit.begin < last_hit.end - last_hit.begin) return last_hit.module;
+static inline mca_btl_base_module_t* module_for_address(uintptr_t address) {
+  if (common_module) return common_module;
+  if (address - last_segment_hit.begin < last_segment_hit.end - last_segment_hit.begin) return last_segment_hit.module;
   return search_segments(address);
 }
 
-// The receiver that Open MPI calls in place of pml/ob1's: calls the latter with the module of the sender's class.
+// The receive callback that Open MPI calls instead of that of pml/ob1: calls the callback of pml/ob1 with the module of
+// the sender's class.
 static void receive_with_class_module(mca_btl_base_module_t* module, mca_btl_base_tag_t tag,
                                       mca_btl_base_descriptor_t* message, void* data) {
-  if (module == vader) module = module_of((uintptr_t)message->des_segments[0].seg_addr.pval);
-  receivers[tag](module, tag, message, data);
+  if (module == vader) module = module_for_address((uintptr_t)message->des_segments[0].seg_addr.pval);
+  receive_callbacks[tag](module, tag, message, data);
 }
 
-void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver) {
-  if (tag >= MCA_BTL_TAG_MAX || !receiver || receiver == receive_with_class_module) return;
-  receivers[tag] = receiver;
+void wrap_receive_callback(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t callback) {
+  if (tag >= MCA_BTL_TAG_MAX || !callback || callback == receive_with_class_module) return;
+  receive_callbacks[tag] = callback;
   mca_btl_base_active_message_trigger[tag].cbfunc = receive_with_class_module;
 }
 
-void upcall_wrap_registered(void) {
+void wrap_registered_receive_callbacks(void) {
   // Lower tags are vader's own messages, which its modules exchange.
   for (int tag = MCA_BTL_TAG_PML; tag < MCA_BTL_TAG_MAX; ++tag)
-    upcall_wrap((mca_btl_base_tag_t)tag, mca_btl_base_active_message_trigger[tag].cbfunc);
+    wrap_receive_callback((mca_btl_base_tag_t)tag, mca_btl_base_active_message_trigger[tag].cbfunc);
 }
 
-void upcall_unwrap(void) {
+void restore_receive_callbacks(void) {
   for (int tag = 0; tag < MCA_BTL_TAG_MAX; ++tag)
     if (mca_btl_base_active_message_trigger[tag].cbfunc == receive_with_class_module)
-      mca_btl_base_active_message_trigger[tag].cbfunc = receivers[tag];
+      mca_btl_base_active_message_trigger[tag].cbfunc = receive_callbacks[tag];
   free(segments);
   segments = NULL;
-  n_segments = 0;
-  only_module = NULL;
+  num_segments = 0;
+  common_module = NULL;
 }

@@ -9,11 +9,12 @@
 
 // Called after the table of peers has changed: rebuilds the table of segments. `modules` is indexed by class. Returns
 // OPAL_SUCCESS, or an error, after which the table of segments is empty.
-int upcall_set_peers(mca_btl_base_module_t* modules);
+int rebuild_segment_table(mca_btl_base_module_t* modules);
 
-// Interposes on the receive function for messages with `tag`. May be called repeatedly.
-void upcall_wrap(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t receiver);
-// Interposes on all receive functions that were registered before the first peer was added.
-void upcall_wrap_registered(void);
+// Replaces the receive callback for messages with `tag` by one that passes the sender's class module to `callback`. May
+// be called repeatedly.
+void wrap_receive_callback(mca_btl_base_tag_t tag, mca_btl_base_module_recv_cb_fn_t callback);
+// Does the same for all receive callbacks that were registered before the first peer was added.
+void wrap_registered_receive_callbacks(void);
 // Restores the receive functions, since this library is about to be unloaded.
-void upcall_unwrap(void);
+void restore_receive_callbacks(void);

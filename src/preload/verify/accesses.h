@@ -1,8 +1,8 @@
 // Records the history of each byte of a program's memory: the values that were written to the byte, in their order, and
-// how often each of them was read. Two runs in which every read sees the same write have the same histories, in
-// whatever order they access different bytes. A read that moves across a write of its byte changes a history even if
-// old and new value are the same. The compiler's hooks (src/preload/observe/hooks.cpp) and messages.c call these
-// functions.
+// how often each of them was read. Two runs in which every read returns the value of the same write have the same
+// histories, in whatever order they access different bytes. If a read moves across a write of the same byte, the
+// history changes even if old and new value are equal. The compiler's hooks (src/preload/observe/hooks.cpp) and
+// messages.c call these functions.
 #pragma once
 
 #include <stddef.h>

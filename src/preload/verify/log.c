@@ -10,28 +10,28 @@
 
 #include "verify.h"
 
-enum { ARRAYS = 256 };
-static const uint64_t FEW_BYTES = (uint64_t)2 << 30;
+enum { MAX_ARRAYS = 256 };
+static const uint64_t MAX_HASHED_BYTES = (uint64_t)2 << 30;
 
 static struct {
   FILE* file;
-  struct nf_array arrays[ARRAYS];
-  int array_count;
-  long places, stride;
-  uint64_t hashed;
+  struct nf_array arrays[MAX_ARRAYS];
+  int num_arrays;
+  long num_checks, check_stride;
+  uint64_t hashed_bytes;
 } state NF_STATE;
 
 extern char __data_start[], _edata[], __bss_start[], _end[], __start_nf_state[], __stop_nf_state[];
 
 static const char* log_folder(void) { return getenv("NEARFIELD_VERIFY"); }
 
-// Redirects the rank's output to files of its own, since the order in which a launcher prints the lines of several
+// Redirects the output of each rank to separate files, since the order in which a launcher prints the lines of several
 // ranks varies.
 __attribute__((constructor)) static void redirect_output(void) {
-  static const char* const names[] = {"stdout", "stderr"};
+  static const char* const stream_names[] = {"stdout", "stderr"};
   for (int i = 0; log_folder() && i < 2; ++i) {
     char path[4096];
-    snprintf(path, sizeof path, "%s/%s.%ld", log_folder(), names[i], (long)getpid());
+    snprintf(path, sizeof path, "%s/%s.%ld", log_folder(), stream_names[i], (long)getpid());
     int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (file < 0) continue;
     dup2(file, i + 1);
@@ -44,13 +44,13 @@ void nf_open_log(int rank) {
   if (!log_folder()) return;
   snprintf(path, sizeof path, "%s/log.%d", log_folder(), rank);
   state.file = fopen(path, "we");
-  state.stride = 1;
+  state.check_stride = 1;
   nf_log("process %ld", (long)getpid());
-  nf_record_accesses(1);
+  nf_set_access_recording(1);
 }
 
 void nf_close_log(void) {
-  nf_record_accesses(0);
+  nf_set_access_recording(0);
   if (state.file) fclose(state.file);
   state.file = NULL;
 }
@@ -64,57 +64,58 @@ void nf_log(const char* format, ...) {
   fputc('\n', state.file);
 }
 
-static void check_block(const void* data, size_t bytes, unsigned serial) {
+static void log_block_digest(const void* data, size_t bytes, unsigned serial) {
   nf_digest digest = {0, 0, 0};
   nf_digest_add_memory(&digest, data, bytes);
-  state.hashed += bytes;
+  state.hashed_bytes += bytes;
   nf_log("block %u %zu %016lx %016lx", serial, bytes, nf_digest_hash(&digest), nf_hash_histories(data, bytes));
 }
 
-static void check_array(const char* name, const char* data, size_t bytes) {
+static void log_array_digest(const char* name, const char* data, size_t bytes) {
   nf_digest digest = {0, 0, 0};
   nf_digest_add_memory(&digest, data, bytes);
-  state.hashed += bytes;
+  state.hashed_bytes += bytes;
   nf_log("array %s %zu %016lx %016lx", name, bytes, nf_digest_hash(&digest), nf_hash_histories(data, bytes));
 }
 
 // Logs the digest of a section of static variables, without those of this layer (NF_STATE), which are contiguous.
-static void check_static(const char* from, const char* to) {
+static void log_static_variables(const char* from, const char* to) {
   if (from <= __start_nf_state && __stop_nf_state <= to) {
-    check_array("static", from, (size_t)(__start_nf_state - from));
+    log_array_digest("static", from, (size_t)(__start_nf_state - from));
     from = __stop_nf_state;
   }
-  check_array("static", from, (size_t)(to - from));
+  log_array_digest("static", from, (size_t)(to - from));
 }
 
 void nf_check_memory(const char* where) {
-  if (!state.file || state.places++ % state.stride) return;
+  if (!state.file || state.num_checks++ % state.check_stride) return;
   nf_log("place %s", where);
-  nf_each_block(check_block);
-  for (int i = 0; i < state.array_count; ++i)
-    check_array(state.arrays[i].name, state.arrays[i].data, state.arrays[i].bytes);
-  check_static(__data_start, _edata);
-  check_static(__bss_start, _end);
-  if (state.hashed > FEW_BYTES) state.stride *= 2, state.hashed = 0;
+  nf_for_each_block(log_block_digest);
+  for (int i = 0; i < state.num_arrays; ++i)
+    log_array_digest(state.arrays[i].name, state.arrays[i].data, state.arrays[i].bytes);
+  log_static_variables(__data_start, _edata);
+  log_static_variables(__bss_start, _end);
+  if (state.hashed_bytes > MAX_HASHED_BYTES) state.check_stride *= 2, state.hashed_bytes = 0;
 }
 
-void nf_check_freed(const void* data, size_t bytes, unsigned serial) {
-  enum { SMALL = 256 };  // bytes; shorter blocks, such as strings and objects, are checked only by nf_check_memory()
-  if (!state.file || bytes < SMALL) return;
+void nf_log_freed_block(const void* data, size_t bytes, unsigned serial) {
+  // bytes; shorter blocks, such as strings and objects, are checked only by nf_check_memory()
+  enum { MIN_LOGGED_BYTES = 256 };
+  if (!state.file || bytes < MIN_LOGGED_BYTES) return;
   nf_log("place free");
-  check_block(data, bytes, serial);
+  log_block_digest(data, bytes, serial);
 }
 
 struct nf_array nf_register_array(void* data, size_t bytes, const char* name, int is_uninitialised) {
   struct nf_array array = {data, bytes, name};
   if (is_uninitialised) memset(data, 0, bytes);
-  nf_forget_accesses(data, bytes);
-  if (state.array_count < ARRAYS) state.arrays[state.array_count] = array;
-  ++state.array_count;
+  nf_clear_histories(data, bytes);
+  if (state.num_arrays < MAX_ARRAYS) state.arrays[state.num_arrays] = array;
+  ++state.num_arrays;
   return array;
 }
 
 void nf_unregister_array(struct nf_array* array) {
   (void)array;
-  if (--state.array_count < 0) state.array_count = 0;
+  if (--state.num_arrays < 0) state.num_arrays = 0;
 }

@@ -1,22 +1,23 @@
 // Payloads of messages, and blocking sends and receives. Each message that is sent is added to the digest of its
 // stream, which consists of all messages to one rank with one tag. So neither the order of messages of different
-// streams nor the division of a stream into messages matters. Received data need no digest of their own: another rank
-// has sent them, and the memory that they are written to is checked.
+// streams nor the division of a stream into messages matters. Received data need no digest, since another rank has sent
+// them and the memory to which they are written is checked.
 #include <stdlib.h>
 #include <string.h>
 
 #include "verify.h"
 
-enum { LOGGED = 10000 };  // a stream's digest is logged after each of its first LOGGED messages, and at the end
+// a stream's digest is logged after each of its first MAX_LOGGED_MESSAGES messages, and at the end
+enum { MAX_LOGGED_MESSAGES = 10000 };
 
-typedef struct stream {
-  struct stream* next;
+typedef struct message_stream {
+  struct message_stream* next;
   int peer, tag;
-  long messages;
+  long num_messages;
   nf_digest digest;
-} stream;
+} message_stream;
 
-static stream* streams NF_STATE;
+static message_stream* streams NF_STATE;
 
 int nf_is_synchronous(void) { return getenv("NEARFIELD_VERIFY_SYNCHRONOUS") != NULL; }
 
@@ -24,13 +25,13 @@ void* __real_malloc(size_t);
 void* __real_calloc(size_t, size_t);
 void __real_free(void*);
 
-static stream* stream_of(int peer, int tag) {
-  for (stream* at = streams; at; at = at->next)
+static message_stream* find_or_add_stream(int peer, int tag) {
+  for (message_stream* at = streams; at; at = at->next)
     if (at->peer == peer && at->tag == tag) return at;
-  stream* made = __real_malloc(sizeof *made);
-  if (!made) abort();
-  *made = (stream){streams, peer, tag, 0, {0, 0, 0}};
-  return streams = made;
+  message_stream* added = __real_malloc(sizeof *added);
+  if (!added) abort();
+  *added = (message_stream){streams, peer, tag, 0, {0, 0, 0}};
+  return streams = added;
 }
 
 // Returns the rank in MPI_COMM_WORLD of a rank of `comm`; for an intercommunicator `peer` itself.
@@ -48,19 +49,20 @@ static int world_rank(int peer, MPI_Comm comm) {
 }
 
 nf_payload nf_payload_of(const void* buffer, int count, MPI_Datatype type) {
-  nf_payload made = {NULL, 0, 0, count, 0, type, (void*)buffer};
+  nf_payload payload = {NULL, 0, 0, count, 0, type, (void*)buffer};
   MPI_Aint low, extent, true_low, true_extent;
   int size;
-  if (count <= 0) return made;
+  if (count <= 0) return payload;
   PMPI_Type_size(type, &size);
   PMPI_Type_get_extent(type, &low, &extent);
   PMPI_Type_get_true_extent(type, &true_low, &true_extent);
-  MPI_Aint others = extent * (count - 1);
-  made.data = (char*)buffer + true_low + (others < 0 ? others : 0);
-  made.span = (size_t)(true_extent + (others < 0 ? -others : others));
-  made.bytes = (size_t)size * (size_t)count;
-  made.is_packed = made.span != made.bytes;
-  return made;
+  MPI_Aint span_of_other_elements = extent * (count - 1);
+  payload.data = (char*)buffer + true_low + (span_of_other_elements < 0 ? span_of_other_elements : 0);
+  payload.span_bytes =
+      (size_t)(true_extent + (span_of_other_elements < 0 ? -span_of_other_elements : span_of_other_elements));
+  payload.bytes = (size_t)size * (size_t)count;
+  payload.is_packed = payload.span_bytes != payload.bytes;
+  return payload;
 }
 
 static void add_payload(nf_digest* digest, const nf_payload* payload) {
@@ -68,12 +70,12 @@ static void add_payload(nf_digest* digest, const nf_payload* payload) {
     nf_digest_add(digest, payload->data, payload->bytes);
     return;
   }
-  int size, at = 0;
+  int size, position = 0;
   PMPI_Pack_size(payload->count, payload->type, MPI_COMM_SELF, &size);
   char* packed = __real_malloc((size_t)size);
   if (!packed) abort();
-  PMPI_Pack(payload->buffer, payload->count, payload->type, packed, size, &at, MPI_COMM_SELF);
-  nf_digest_add(digest, packed, (size_t)at);
+  PMPI_Pack(payload->buffer, payload->count, payload->type, packed, size, &position, MPI_COMM_SELF);
+  nf_digest_add(digest, packed, (size_t)position);
   __real_free(packed);
 }
 
@@ -83,7 +85,7 @@ uint64_t nf_payload_hash(const nf_payload* payload) {
   return nf_digest_hash(&digest);
 }
 
-void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
+void nf_add_message_access(const nf_payload* payload, int peer, int is_receive) {
   void (*add_access)(const void*, size_t) = is_receive ? nf_add_write : nf_add_read;
   if (peer == MPI_PROC_NULL || payload->bytes == 0) return;
   if (!payload->is_packed) {
@@ -91,74 +93,74 @@ void nf_add_message(const nf_payload* payload, int peer, int is_receive) {
     return;
   }
   // The bytes that belong to the type are those that MPI_Unpack writes.
-  int size, at = 0;
+  int size, position = 0;
   PMPI_Pack_size(payload->count, payload->type, MPI_COMM_SELF, &size);
-  char *packed = __real_malloc((size_t)size), *mask = __real_calloc(1, payload->span);
+  char *packed = __real_malloc((size_t)size), *mask = __real_calloc(1, payload->span_bytes);
   if (!packed || !mask) abort();
   memset(packed, -1, (size_t)size);
   char* begin = mask + ((char*)payload->buffer - payload->data);
-  PMPI_Unpack(packed, size, &at, begin, payload->count, payload->type, MPI_COMM_SELF);
-  for (size_t i = 0, end; i < payload->span; i = end + 1) {
-    for (end = i; end < payload->span && mask[end]; ++end);
+  PMPI_Unpack(packed, size, &position, begin, payload->count, payload->type, MPI_COMM_SELF);
+  for (size_t i = 0, end; i < payload->span_bytes; i = end + 1) {
+    for (end = i; end < payload->span_bytes && mask[end]; ++end);
     add_access(payload->data + i, end - i);
   }
   __real_free(packed);
   __real_free(mask);
 }
 
-static void log_stream(const stream* of) {
-  nf_log("sent %d %d %lu %016lx", of->peer, of->tag, of->digest.bytes, nf_digest_hash(&of->digest));
+static void log_stream_digest(const message_stream* stream) {
+  nf_log("sent %d %d %lu %016lx", stream->peer, stream->tag, stream->digest.bytes, nf_digest_hash(&stream->digest));
 }
 
 void nf_record_send(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) {
   if (peer == MPI_PROC_NULL) return;
   nf_payload payload = nf_payload_of(buffer, count, type);
-  stream* found = stream_of(world_rank(peer, comm), tag);
-  add_payload(&found->digest, &payload);
-  nf_add_message(&payload, peer, 0);
-  if (++found->messages <= LOGGED) log_stream(found);
+  message_stream* stream = find_or_add_stream(world_rank(peer, comm), tag);
+  add_payload(&stream->digest, &payload);
+  nf_add_message_access(&payload, peer, 0);
+  if (++stream->num_messages <= MAX_LOGGED_MESSAGES) log_stream_digest(stream);
 }
 
-static void log_streams(void) {
-  for (const stream* at = streams; at; at = at->next) log_stream(at);
+static void log_all_stream_digests(void) {
+  for (const message_stream* at = streams; at; at = at->next) log_stream_digest(at);
 }
 
-static int begin_log(int result) {
+static int open_log_after_init(int result) {
   int rank;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   nf_open_log(rank);
   return result;
 }
 
-int MPI_Init(int* argc, char*** argv) { return begin_log(PMPI_Init(argc, argv)); }
+int MPI_Init(int* argc, char*** argv) { return open_log_after_init(PMPI_Init(argc, argv)); }
 
 int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
-  return begin_log(PMPI_Init_thread(argc, argv, required, provided));
+  return open_log_after_init(PMPI_Init_thread(argc, argv, required, provided));
 }
 
 int MPI_Finalize(void) {
   nf_check_memory("MPI_Finalize");
-  nf_check_requests();
-  log_streams();
+  nf_log_unfinished_requests();
+  log_all_stream_digests();
   nf_log("end");
   nf_close_log();
   return PMPI_Finalize();
 }
 
-typedef int (*sending)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
+typedef int (*isend_function)(const void*, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
-// Logs a message, sends it by the nonblocking function `how`, and waits for the end of the send.
-static int send_and_wait(sending how, const void* buffer, int count, MPI_Datatype type, int peer, int tag,
+// Logs a message, sends it by the nonblocking function `isend`, and waits for the end of the send.
+static int send_and_wait(isend_function isend, const void* buffer, int count, MPI_Datatype type, int peer, int tag,
                          MPI_Comm comm) {
   MPI_Request request;
   nf_record_send(buffer, count, type, peer, tag, comm);
-  int result = how(buffer, count, type, peer, tag, comm, &request);
+  int result = isend(buffer, count, type, peer, tag, comm, &request);
   return result == MPI_SUCCESS ? nf_wait(&request, MPI_STATUS_IGNORE) : result;
 }
 
-#define NF_SEND(name, really)                                                                          \
+#define NF_SEND(name, isend_expression)                                                                \
   int MPI_##name(const void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm) { \
-    return send_and_wait(really, buffer, count, type, peer, tag, comm);                                \
+    return send_and_wait(isend_expression, buffer, count, type, peer, tag, comm);                      \
   }
 NF_SEND(Send, nf_is_synchronous() ? PMPI_Issend : PMPI_Isend)
 NF_SEND(Ssend, PMPI_Issend)
@@ -168,7 +170,7 @@ NF_SEND(Bsend, PMPI_Ibsend)
 int MPI_Recv(void* buffer, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm, MPI_Status* status) {
   MPI_Request request;
   nf_payload payload = nf_payload_of(buffer, count, type);
-  nf_add_message(&payload, peer, 1);
+  nf_add_message_access(&payload, peer, 1);
   int result = PMPI_Irecv(buffer, count, type, peer, tag, comm, &request);
   return result == MPI_SUCCESS ? nf_wait(&request, status) : result;
 }
@@ -178,7 +180,7 @@ int MPI_Sendrecv(const void* send_buffer, int send_count, MPI_Datatype send_type
   MPI_Request send, receive;
   nf_payload payload = nf_payload_of(buffer, count, type);
   nf_record_send(send_buffer, send_count, send_type, to, send_tag, comm);
-  nf_add_message(&payload, from, 1);
+  nf_add_message_access(&payload, from, 1);
   PMPI_Isend(send_buffer, send_count, send_type, to, send_tag, comm, &send);
   PMPI_Irecv(buffer, count, type, from, tag, comm, &receive);
   nf_wait(&send, MPI_STATUS_IGNORE);
@@ -189,6 +191,6 @@ int MPI_Sendrecv_replace(void* buffer, int count, MPI_Datatype type, int to, int
                          MPI_Comm comm, MPI_Status* status) {
   nf_payload payload = nf_payload_of(buffer, count, type);
   nf_record_send(buffer, count, type, to, send_tag, comm);
-  nf_add_message(&payload, from, 1);
+  nf_add_message_access(&payload, from, 1);
   return PMPI_Sendrecv_replace(buffer, count, type, to, send_tag, from, tag, comm, status);
 }

@@ -16,7 +16,7 @@ inline void record_access(const void* code, stream::SiteKind kind, const volatil
   record_range(code, kind, address, stream::access_bytes_of(kind));
 }
 
-inline void function_begins(const void*, const void*) {}
-inline void function_ends(const void*) {}
+inline void record_function_entry(const void*, const void*) {}
+inline void record_function_exit(const void*) {}
 
 }  // namespace nearfield::observe

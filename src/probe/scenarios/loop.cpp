@@ -1,7 +1,7 @@
-// S1, section IV-A, algorithm 4: a loop of stores through a pointer to memory of MPI_Win_allocate_shared. Variants: a
-// global pointer, which the stores may alias (plain), a local copy of the pointer (alias), a restrict pointer
-// (restrict), and a global pointer to heap memory (private). Compiled with the same options as the other scenarios.
-// Leaves out the five-point stencil of the paper, for which the difference was smaller.
+// Paper S1 (papers/S1/README.md), section IV-A, algorithm 4: a loop of stores through a pointer to memory of
+// MPI_Win_allocate_shared. Variants: a global pointer, which the stores may alias (plain), a local copy of the pointer
+// (alias), a restrict pointer (restrict), and a global pointer to heap memory (private). Compiled with the same options
+// as the other scenarios. The five-point stencil of the paper is not included, since it showed a smaller difference.
 #include <cstdlib>
 #include <memory>
 
@@ -37,14 +37,14 @@ class LoopScenario final : public Scenario {
   explicit LoopScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 512, ctx.plan.llc_bytes()))
       for (const char* variant : loop_variants) cases_.push_back({{"size_bytes", size / 8 * 8}, {"variant", variant}});
-    window_ = std::make_unique<Window>(ctx, max_bytes());
-    private_ = Buffer(max_bytes());
+    window_ = std::make_unique<Window>(ctx, max_message_bytes());
+    private_ = Buffer(max_message_bytes());
   }
 
   void select_case(std::size_t index) override {
     variant_ = word_parameter(cases_[index], "variant");
     memory_ = (variant_ == "private" ? private_.first(private_.size()) : window_->part_of_rank(ctx_.rank))
-                  .first(bytes_of(index));
+                  .first(message_bytes_of(index));
   }
 
   void run_timed(std::span<double> values) override {
@@ -89,6 +89,6 @@ const ScenarioInfo loop_info{
 }  // namespace
 
 extern const Spec loop_spec;
-const Spec loop_spec{loop_info, 0.0, make_variant<Scenario, LoopScenario>};
+const Spec loop_spec{loop_info, 0.0, make_implementation<Scenario, LoopScenario>};
 
 }  // namespace nearfield::probe

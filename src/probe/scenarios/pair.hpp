@@ -18,7 +18,7 @@ class PairScenario : public Scenario {
   }
 
   std::string check_received_data(unsigned seed) override {
-    return pattern_problem(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer_rank()));
+    return find_pattern_error(receive_.first(bytes_), seed + static_cast<unsigned>(ctx_.peer_rank()));
   }
 
   std::span<std::byte> received_data() override { return receive_.first(bytes_); }

@@ -1,9 +1,9 @@
-// S1, sections III and V: the exchange of boundary rows between two ranks that share a matrix. sendrecv: MPI_Sendrecv
-// fills a ghost row. polled: MPI_Isend and MPI_Irecv fill the ghost row, and the rank polls both requests by
-// MPI_Testall, so that no call blocks. one-copy: each rank copies the row of its neighbour from a shared window into
-// the ghost row. in-place: each rank reads the row of its neighbour in the shared window, without a ghost row. In the
-// latter two, a flag signals that a row is written; successive iterations use separate rows, so one flag per direction
-// suffices. Leaves out the rest of the stencil, which is the same for all variants.
+// Paper S1 (papers/S1/README.md), sections III and V: the exchange of boundary rows between two ranks that share a
+// matrix. sendrecv: MPI_Sendrecv fills a ghost row. polled: MPI_Isend and MPI_Irecv fill the ghost row, and the rank
+// polls both requests by MPI_Testall, so that no call blocks. one-copy: each rank copies the row of its neighbour from
+// a shared window into the ghost row. in-place: each rank reads the row of its neighbour in the shared window, without
+// a ghost row. In the latter two, a flag signals that a row has been written; successive iterations use separate rows,
+// so one flag per direction suffices. The rest of the stencil is not included, since it is the same for all variants.
 #include <sched.h>
 
 #include <atomic>
@@ -22,23 +22,24 @@ namespace {
 
 constexpr int rows_tag = 11;
 constexpr std::size_t flag_bytes = 4096;
-constexpr const char* rows_ways[] = {"sendrecv", "polled", "one-copy", "in-place"};
+constexpr const char* exchange_methods[] = {"sendrecv", "polled", "one-copy", "in-place"};
 
 class RowsScenario final : public Scenario {
  public:
   explicit RowsScenario(Context& ctx) : Scenario(ctx) {
     for (const auto size : size_ladder(ctx.size_choice(), 64, 1 << 20))
-      for (const char* way : rows_ways) cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", way}});
-    max_bytes_ = max_bytes();
+      for (const char* method : exchange_methods)
+        cases_.push_back({{"size_bytes", (size + 7) / 8 * 8}, {"way", method}});
+    max_bytes_ = max_message_bytes();
     window_ = std::make_unique<Window>(ctx, flag_bytes + 2 * max_bytes_);
-    own_ = window_->part_of_rank(ctx.rank);
-    other_ = window_->part_of_rank(ctx.peer_rank());
+    own_part_ = window_->part_of_rank(ctx.rank);
+    peer_part_ = window_->part_of_rank(ctx.peer_rank());
     ghost_ = Buffer(max_bytes_);
   }
 
   void select_case(std::size_t index) override {
-    bytes_ = bytes_of(index);
-    way_ = word_parameter(cases_[index], "way");
+    bytes_ = message_bytes_of(index);
+    exchange_method_ = word_parameter(cases_[index], "way");
   }
 
   void prepare_repetition() override {
@@ -46,13 +47,13 @@ class RowsScenario final : public Scenario {
     write_row(iteration_);
   }
 
-  // After each exchange the rank reads the neighbour's row: without a copy, only this read fetches the lines.
+  // After each exchange the rank reads the neighbour's row; with in-place, only this read transfers the cache lines.
   void run_timed(std::span<double> values) override {
     const Ticks start = now();
     const std::span<const std::byte> row = exchange_rows();
-    const Ticks there = now();
+    const Ticks exchanged = now();
     sum_ = sum_words(row);
-    values[0] = static_cast<double>(there - start);
+    values[0] = static_cast<double>(exchanged - start);
     values[1] = static_cast<double>(now() - start);
   }
 
@@ -65,7 +66,8 @@ class RowsScenario final : public Scenario {
 
   // Returns an error unless the row that was read is the one that the peer wrote in this iteration.
   std::string check_received_data(unsigned seed) override {
-    const auto row = way_ == "in-place" ? row_of(other_, iteration_) : std::span<const std::byte>(ghost_.first(bytes_));
+    const auto row = exchange_method_ == "in-place" ? row_of(peer_part_, iteration_)
+                                                    : std::span<const std::byte>(ghost_.first(bytes_));
     const auto* words = reinterpret_cast<const std::uint64_t*>(row.data());
     for (std::size_t i = 0; i < bytes_ / 8; ++i)
       if (words[i] != word_value(seed, ctx_.peer_rank(), iteration_, i))
@@ -74,7 +76,7 @@ class RowsScenario final : public Scenario {
   }
 
   std::span<std::byte> received_data() override {
-    return way_ == "in-place" ? row_of(other_, iteration_) : ghost_.first(bytes_);
+    return exchange_method_ == "in-place" ? row_of(peer_part_, iteration_) : ghost_.first(bytes_);
   }
 
  private:
@@ -87,25 +89,25 @@ class RowsScenario final : public Scenario {
   }
 
   void write_row(std::uint64_t iteration) {
-    auto* words = reinterpret_cast<std::uint64_t*>(row_of(own_, iteration).data());
+    auto* words = reinterpret_cast<std::uint64_t*>(row_of(own_part_, iteration).data());
     for (std::size_t i = 0; i < bytes_ / 8; ++i) words[i] = word_value(seed_, ctx_.rank, iteration, i);
   }
 
   std::span<const std::byte> exchange_rows() {
     const auto ghost = ghost_.first(bytes_);
-    if (way_ == "sendrecv") {
+    if (exchange_method_ == "sendrecv") {
       const int count = static_cast<int>(bytes_);
-      MPI_Sendrecv(row_of(own_, iteration_).data(), count, MPI_BYTE, ctx_.peer_rank(), rows_tag, ghost.data(), count,
-                   MPI_BYTE, ctx_.peer_rank(), rows_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(row_of(own_part_, iteration_).data(), count, MPI_BYTE, ctx_.peer_rank(), rows_tag, ghost.data(),
+                   count, MPI_BYTE, ctx_.peer_rank(), rows_tag, ctx_.timed_comm, MPI_STATUS_IGNORE);
       return ghost;
     }
-    if (way_ == "polled") {
+    if (exchange_method_ == "polled") {
       exchange_by_polling(ghost);
       return ghost;
     }
     synchronize_by_flags();
-    const auto row = row_of(other_, iteration_);
-    if (way_ == "in-place") return row;
+    const auto row = row_of(peer_part_, iteration_);
+    if (exchange_method_ == "in-place") return row;
     std::memcpy(ghost.data(), row.data(), row.size());
     return ghost;
   }
@@ -113,33 +115,32 @@ class RowsScenario final : public Scenario {
   void exchange_by_polling(std::span<std::byte> ghost) {
     MPI_Request requests[2];
     const int count = static_cast<int>(bytes_), peer = ctx_.peer_rank();
-    MPI_Irecv(ghost.data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed, &requests[0]);
-    MPI_Isend(row_of(own_, iteration_).data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed, &requests[1]);
+    MPI_Irecv(ghost.data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed_comm, &requests[0]);
+    MPI_Isend(row_of(own_part_, iteration_).data(), count, MPI_BYTE, peer, rows_tag, ctx_.timed_comm, &requests[1]);
     for (int done = 0; !done;) {
       MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
       if (!done) pause();
     }
   }
 
-  void pause() const { ctx_.plan.oversubscribed ? static_cast<void>(sched_yield()) : cpu_pause(); }
+  void pause() const { ctx_.plan.is_oversubscribed ? static_cast<void>(sched_yield()) : cpu_pause(); }
 
-  // Returns the flag at the beginning of a window part. Window initialises its memory to zero, so no flag is set at
-  // first.
+  // Returns the flag at the beginning of a window part. It is initially 0, since Window initialises its memory to zero.
   static std::atomic<std::uint64_t>& ready_flag(std::span<std::byte> part) {
     static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
     return *reinterpret_cast<std::atomic<std::uint64_t>*>(part.data());
   }
 
   void synchronize_by_flags() {
-    ready_flag(own_).store(iteration_, std::memory_order_release);
-    while (ready_flag(other_).load(std::memory_order_acquire) < iteration_) pause();
+    ready_flag(own_part_).store(iteration_, std::memory_order_release);
+    while (ready_flag(peer_part_).load(std::memory_order_acquire) < iteration_) pause();
   }
 
   std::unique_ptr<Window> window_;
-  std::span<std::byte> own_, other_;
+  std::span<std::byte> own_part_, peer_part_;
   Buffer ghost_;
   std::size_t bytes_ = 0, max_bytes_ = 0;
-  std::string way_;
+  std::string exchange_method_;
   std::uint64_t iteration_ = 0, sum_ = 0;
   unsigned seed_ = 0;
 };
@@ -156,6 +157,6 @@ const ScenarioInfo rows_info{
 }  // namespace
 
 extern const Spec rows_spec;
-const Spec rows_spec{rows_info, 0.0, make_variant<Scenario, RowsScenario>};
+const Spec rows_spec{rows_info, 0.0, make_implementation<Scenario, RowsScenario>};
 
 }  // namespace nearfield::probe

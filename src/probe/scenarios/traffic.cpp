@@ -1,8 +1,8 @@
-// Messages as an application sends them: the sender has just written the send buffer, and the receive buffer is as the
-// previous message left it. Patterns: a ping-pong, a window of messages in one direction, a window in both directions
-// at once, and a ping-pong that includes writing and reading the payload: `tune` accelerates these. Collectives between
-// the two ranks: `tune` must not slow these down. Leaves out separate send times (the scenario pingpong has them), and
-// more than two ranks.
+// Messages as in an application: the sender has just written the send buffer, and the receive buffer is in the state in
+// which the previous message left it. The patterns that `tune` accelerates are a ping-pong, a window of messages in one
+// direction, a window in both directions at once, and a ping-pong that includes writing and reading the payload. The
+// collectives between the two ranks are included because `tune` must not slow them down. Separate send times are in the
+// scenario pingpong.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -16,8 +16,9 @@ namespace {
 
 constexpr int traffic_tag = 1, ack_tag = 2;
 constexpr int max_messages = 32;
-constexpr std::int64_t window_bytes = 256 << 10;  // approximate total size of the messages of one repetition
-constexpr std::int64_t longest_collective = 16 << 20;
+constexpr std::int64_t approximate_window_bytes = 256
+                                                  << 10;  // approximate total size of the messages of one repetition
+constexpr std::int64_t max_collective_bytes = 16 << 20;
 
 class TrafficScenario final : public PairScenario {
  public:
@@ -26,28 +27,31 @@ class TrafficScenario final : public PairScenario {
       for (const char* pattern : {"pingpong", "stream", "exchange", "use"})
         cases_.push_back({{"size_bytes", size}, {"pattern", pattern}});
       for (const auto& collective : collectives)
-        if (size >= 8 && size <= longest_collective)
+        if (size >= 8 && size <= max_collective_bytes)
           cases_.push_back({{"size_bytes", size}, {"pattern", collective.name}});
     }
-    std::size_t max_bytes = 0;
+    std::size_t max_message_bytes = 0;
     for (std::size_t i = 0; i < cases_.size(); ++i) {
       select_case(i);
-      max_bytes = std::max(max_bytes, bytes_);
+      max_message_bytes = std::max(max_message_bytes, bytes_);
     }
-    allocate(max_bytes);
+    allocate(max_message_bytes);
   }
 
   void select_case(std::size_t index) override {
-    size_ = static_cast<std::int64_t>(bytes_of(index));
+    message_bytes_ = static_cast<std::int64_t>(message_bytes_of(index));
     pattern_ = word_parameter(cases_[index], "pattern");
     collective_ = nullptr;
     for (const auto& collective : collectives)
       if (pattern_ == collective.name) collective_ = &collective;
-    messages_ = collective_ ? 1 : static_cast<int>(std::clamp<std::int64_t>(window_bytes / size_, 1, max_messages));
-    bytes_ = static_cast<std::size_t>(size_ * messages_ * (collective_ ? collective_->blocks : 1));
+    num_messages_ =
+        collective_
+            ? 1
+            : static_cast<int>(std::clamp<std::int64_t>(approximate_window_bytes / message_bytes_, 1, max_messages));
+    bytes_ = static_cast<std::size_t>(message_bytes_ * num_messages_ * (collective_ ? collective_->blocks : 1));
   }
 
-  void prepare_repetition() override { put_into_state("modified", sent_data(), ctx_.line_bytes()); }
+  void prepare_repetition() override { put_into_state("modified", sent_data(), ctx_.cache_line_bytes()); }
 
   void run_timed(std::span<double> values) override {
     const Ticks start = now();
@@ -61,13 +65,13 @@ class TrafficScenario final : public PairScenario {
       run_stream();
     else
       run_exchange();
-    values[0] = ctx_.is_sender() ? static_cast<double>(now() - start) / messages_ : not_measured_here();
-    if (ctx_.is_sender() && is_answered()) values[0] /= 2;
+    values[0] = ctx_.is_sender() ? static_cast<double>(now() - start) / num_messages_ : not_measured_here();
+    if (ctx_.is_sender() && has_reply()) values[0] /= 2;
   }
 
   std::string check_received_data(unsigned seed) override {
     if (pattern_ == "stream" && ctx_.is_sender()) return "";
-    if (collective_) return collective_->problem(*this, seed);
+    if (collective_) return collective_->find_error(*this, seed);
     return PairScenario::check_received_data(seed);
   }
 
@@ -77,35 +81,37 @@ class TrafficScenario final : public PairScenario {
     const char* name;
     std::int64_t blocks;
     void (*call)(TrafficScenario&);
-    std::string (*problem)(TrafficScenario&, unsigned seed);
+    std::string (*find_error)(TrafficScenario&, unsigned seed);
   };
   static const Collective collectives[4];
 
-  bool is_answered() const { return pattern_ == "pingpong" || pattern_ == "use"; }
+  bool has_reply() const { return pattern_ == "pingpong" || pattern_ == "use"; }
   std::span<std::byte> sent_data() const { return send_.first(bytes_); }
   int root_rank() const { return ctx_.is_sender() ? ctx_.rank : ctx_.peer_rank(); }
-  std::byte* message_address(const Buffer& buffer, int message) const { return buffer.data() + message * size_; }
-  int message_bytes() const { return static_cast<int>(size_); }
+  std::byte* message_address(const Buffer& buffer, int message) const {
+    return buffer.data() + message * message_bytes_;
+  }
+  int message_count() const { return static_cast<int>(message_bytes_); }
 
   void run_pingpong() {
-    for (int i = 0; i < messages_; ++i) {
+    for (int i = 0; i < num_messages_; ++i) {
       if (ctx_.is_sender())
-        MPI_Send(message_address(send_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed);
-      MPI_Recv(message_address(receive_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+        MPI_Send(message_address(send_, i), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed_comm);
+      MPI_Recv(message_address(receive_, i), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed_comm,
                MPI_STATUS_IGNORE);
       if (!ctx_.is_sender())
-        MPI_Send(message_address(send_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed);
+        MPI_Send(message_address(send_, i), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed_comm);
     }
   }
 
-  // A ping-pong that includes writing and reading the payload: a fast copy may leave the lines where accesses to them
-  // are slower.
+  // A ping-pong that includes writing and reading the payload, since a fast copy may leave the cache lines where later
+  // accesses to them are slower.
   void run_pingpong_with_use() {
-    for (int i = 0; i < messages_; ++i) {
+    for (int i = 0; i < num_messages_; ++i) {
       if (ctx_.is_sender()) write_and_send(i);
-      MPI_Recv(message_address(receive_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+      MPI_Recv(message_address(receive_, i), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed_comm,
                MPI_STATUS_IGNORE);
-      sum_ += sum_words({message_address(receive_, i), static_cast<std::size_t>(size_)});
+      sum_ += sum_words({message_address(receive_, i), static_cast<std::size_t>(message_bytes_)});
       if (!ctx_.is_sender()) write_and_send(i);
     }
   }
@@ -114,94 +120,98 @@ class TrafficScenario final : public PairScenario {
   // message.
   void write_and_send(int message) {
     auto* bytes = reinterpret_cast<volatile std::uint64_t*>(message_address(send_, message));
-    for (std::int64_t i = 0; i < size_ / 8; ++i) bytes[i] = bytes[i];
-    MPI_Send(message_address(send_, message), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed);
+    for (std::int64_t i = 0; i < message_bytes_ / 8; ++i) bytes[i] = bytes[i];
+    MPI_Send(message_address(send_, message), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag,
+             ctx_.timed_comm);
   }
 
   void post_sends(MPI_Request* requests) {
-    for (int i = 0; i < messages_; ++i)
-      MPI_Isend(message_address(send_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+    for (int i = 0; i < num_messages_; ++i)
+      MPI_Isend(message_address(send_, i), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed_comm,
                 &requests[i]);
   }
 
   void post_receives(MPI_Request* requests) {
-    for (int i = 0; i < messages_; ++i)
-      MPI_Irecv(message_address(receive_, i), message_bytes(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed,
+    for (int i = 0; i < num_messages_; ++i)
+      MPI_Irecv(message_address(receive_, i), message_count(), MPI_BYTE, ctx_.peer_rank(), traffic_tag, ctx_.timed_comm,
                 &requests[i]);
   }
 
   void run_stream() {
     if (ctx_.is_sender()) {
       post_sends(requests_.data());
-      MPI_Waitall(messages_, requests_.data(), MPI_STATUSES_IGNORE);
-      MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), ack_tag, ctx_.timed, MPI_STATUS_IGNORE);
+      MPI_Waitall(num_messages_, requests_.data(), MPI_STATUSES_IGNORE);
+      MPI_Recv(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), ack_tag, ctx_.timed_comm, MPI_STATUS_IGNORE);
     } else {
       post_receives(requests_.data());
-      MPI_Waitall(messages_, requests_.data(), MPI_STATUSES_IGNORE);
-      MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), ack_tag, ctx_.timed);
+      MPI_Waitall(num_messages_, requests_.data(), MPI_STATUSES_IGNORE);
+      MPI_Send(nullptr, 0, MPI_BYTE, ctx_.peer_rank(), ack_tag, ctx_.timed_comm);
     }
   }
 
   void run_exchange() {
     post_receives(requests_.data());
-    post_sends(requests_.data() + messages_);
-    MPI_Waitall(2 * messages_, requests_.data(), MPI_STATUSES_IGNORE);
+    post_sends(requests_.data() + num_messages_);
+    MPI_Waitall(2 * num_messages_, requests_.data(), MPI_STATUSES_IGNORE);
   }
 
   std::array<MPI_Request, 2 * max_messages> requests_{};
-  std::int64_t size_ = 0;
+  std::int64_t message_bytes_ = 0;
   std::uint64_t sum_ = 0;
   std::string pattern_;
   const Collective* collective_ = nullptr;
-  int messages_ = 1;
+  int num_messages_ = 1;
 };
 
-// If the broadcast is eager, its root returns early; so the root waits for an empty reply from its peer.
+// The root of an eager broadcast returns early, so it waits for an empty reply from its peer.
 const TrafficScenario::Collective TrafficScenario::collectives[4] = {
     {"bcast", 1,
      [](TrafficScenario& t) {
-       MPI_Bcast(t.message_address(t.ctx_.is_sender() ? t.send_ : t.receive_, 0), t.message_bytes(), MPI_BYTE,
-                 t.root_rank(), t.ctx_.timed);
+       MPI_Bcast(t.message_address(t.ctx_.is_sender() ? t.send_ : t.receive_, 0), t.message_count(), MPI_BYTE,
+                 t.root_rank(), t.ctx_.timed_comm);
        if (t.ctx_.is_sender())
-         MPI_Recv(nullptr, 0, MPI_BYTE, t.ctx_.peer_rank(), ack_tag, t.ctx_.timed, MPI_STATUS_IGNORE);
+         MPI_Recv(nullptr, 0, MPI_BYTE, t.ctx_.peer_rank(), ack_tag, t.ctx_.timed_comm, MPI_STATUS_IGNORE);
        else
-         MPI_Send(nullptr, 0, MPI_BYTE, t.ctx_.peer_rank(), ack_tag, t.ctx_.timed);
+         MPI_Send(nullptr, 0, MPI_BYTE, t.ctx_.peer_rank(), ack_tag, t.ctx_.timed_comm);
      },
      [](TrafficScenario& t, unsigned seed) {
        if (t.ctx_.is_sender()) return std::string();
-       return pattern_problem(t.received_data(), seed + static_cast<unsigned>(t.root_rank()));
+       return find_pattern_error(t.received_data(), seed + static_cast<unsigned>(t.root_rank()));
      }},
     {"allreduce", 1,
      [](TrafficScenario& t) {
-       MPI_Allreduce(t.message_address(t.send_, 0), t.message_address(t.receive_, 0), t.message_bytes() / 8,
-                     MPI_UINT64_T, MPI_BXOR, t.ctx_.timed);
+       MPI_Allreduce(t.message_address(t.send_, 0), t.message_address(t.receive_, 0), t.message_count() / 8,
+                     MPI_UINT64_T, MPI_BXOR, t.ctx_.timed_comm);
      },
      [](TrafficScenario& t, unsigned seed) {  // XOR with the own contribution leaves that of the peer
        auto* result = reinterpret_cast<std::uint64_t*>(t.received_data().data());
-       const auto* own = reinterpret_cast<const std::uint64_t*>(t.sent_data().data());
-       for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own[i];
-       return pattern_problem(t.received_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
+       const auto* own_words = reinterpret_cast<const std::uint64_t*>(t.sent_data().data());
+       for (std::size_t i = 0; i < t.bytes_ / 8; ++i) result[i] ^= own_words[i];
+       return find_pattern_error(t.received_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
      }},
     {"allgather", 2,
      [](TrafficScenario& t) {
-       MPI_Allgather(t.message_address(t.send_, 0), t.message_bytes(), MPI_BYTE, t.message_address(t.receive_, 0),
-                     t.message_bytes(), MPI_BYTE, t.ctx_.timed);
+       MPI_Allgather(t.message_address(t.send_, 0), t.message_count(), MPI_BYTE, t.message_address(t.receive_, 0),
+                     t.message_count(), MPI_BYTE, t.ctx_.timed_comm);
      },
      [](TrafficScenario& t, unsigned seed) {
-       const auto theirs = t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
-       return pattern_problem(theirs.first(static_cast<std::size_t>(t.size_)),
-                              seed + static_cast<unsigned>(t.ctx_.peer_rank()));
+       const auto received_block =
+           t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.message_bytes_));
+       return find_pattern_error(received_block.first(static_cast<std::size_t>(t.message_bytes_)),
+                                 seed + static_cast<unsigned>(t.ctx_.peer_rank()));
      }},
     {"alltoall", 2,
      [](TrafficScenario& t) {
-       MPI_Alltoall(t.message_address(t.send_, 0), t.message_bytes(), MPI_BYTE, t.message_address(t.receive_, 0),
-                    t.message_bytes(), MPI_BYTE, t.ctx_.timed);
+       MPI_Alltoall(t.message_address(t.send_, 0), t.message_count(), MPI_BYTE, t.message_address(t.receive_, 0),
+                    t.message_count(), MPI_BYTE, t.ctx_.timed_comm);
      },
      [](TrafficScenario& t, unsigned seed) {  // compares with the block that the peer sent to this rank
        fill_pattern(t.sent_data(), seed + static_cast<unsigned>(t.ctx_.peer_rank()));
-       const auto wanted = t.sent_data().subspan(static_cast<std::size_t>(t.ctx_.rank * t.size_));
-       const auto theirs = t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.size_));
-       const bool same = std::memcmp(wanted.data(), theirs.data(), static_cast<std::size_t>(t.size_)) == 0;
+       const auto expected_block = t.sent_data().subspan(static_cast<std::size_t>(t.ctx_.rank * t.message_bytes_));
+       const auto received_block =
+           t.received_data().subspan(static_cast<std::size_t>(t.ctx_.peer_rank() * t.message_bytes_));
+       const bool same =
+           std::memcmp(expected_block.data(), received_block.data(), static_cast<std::size_t>(t.message_bytes_)) == 0;
        return std::string(same ? "" : "the block that arrived is wrong");
      }},
 };
@@ -221,6 +231,6 @@ const ScenarioInfo traffic_info{
 }  // namespace
 
 extern const Spec traffic_spec;
-const Spec traffic_spec{traffic_info, 0.0, make_variant<Scenario, TrafficScenario>};
+const Spec traffic_spec{traffic_info, 0.0, make_implementation<Scenario, TrafficScenario>};
 
 }  // namespace nearfield::probe

@@ -17,11 +17,11 @@ class Window {
   /// Allocates `bytes` per rank, zeroed. Collective over the timed ranks. Throws Unavailable if they are on different
   /// nodes.
   Window(const Context& ctx, std::size_t bytes) : bytes_(bytes) {
-    if (!ctx.start->has_shared_memory()) throw Unavailable("the ranks are on different nodes");
+    if (!ctx.synchronized_start->has_shared_memory()) throw Unavailable("the ranks are on different nodes");
     void* base = nullptr;
-    MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx.timed, &base, &window_);
+    MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, ctx.timed_comm, &base, &window_);
     std::memset(base, 0, bytes);  // first touch by the owner
-    MPI_Barrier(ctx.timed);
+    MPI_Barrier(ctx.timed_comm);
   }
   ~Window() { MPI_Win_free(&window_); }
   Window(const Window&) = delete;

@@ -18,46 +18,47 @@ inline constexpr int max_variants = 8;
 class ConfigClock {
  public:
   ConfigClock() {}
-  explicit ConfigClock(int variants, Ps everywhere = 0) : variants_(variants) {
-    std::uninitialized_fill_n(at_.data(), variants, TimeVector(everywhere));
+  explicit ConfigClock(int num_variants, Ps common_time = 0) : num_variants_(num_variants) {
+    std::uninitialized_fill_n(times_by_variant_.data(), num_variants, TimeVector(common_time));
   }
   // Copies only the variants in use, since every event copies clocks, and most runs have one variant or four.
-  ConfigClock(const ConfigClock& other) : variants_(other.variants_) {
-    std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
+  ConfigClock(const ConfigClock& other) : num_variants_(other.num_variants_) {
+    std::uninitialized_copy_n(other.times_by_variant_.data(), num_variants_, times_by_variant_.data());
   }
   ConfigClock& operator=(const ConfigClock& other) {
-    variants_ = other.variants_;
-    if (this != &other) std::uninitialized_copy_n(other.at_.data(), variants_, at_.data());
+    num_variants_ = other.num_variants_;
+    if (this != &other)
+      std::uninitialized_copy_n(other.times_by_variant_.data(), num_variants_, times_by_variant_.data());
     return *this;
   }
 
-  int variants() const { return variants_; }
-  TimeVector& operator[](int variant) { return at_[static_cast<std::size_t>(variant)]; }
-  const TimeVector& operator[](int variant) const { return at_[static_cast<std::size_t>(variant)]; }
+  int num_variants() const { return num_variants_; }
+  TimeVector& operator[](int variant) { return times_by_variant_[static_cast<std::size_t>(variant)]; }
+  const TimeVector& operator[](int variant) const { return times_by_variant_[static_cast<std::size_t>(variant)]; }
   // Returns the clock of one variant.
   ConfigClock of_variant(int variant) const {
     ConfigClock single(1);
     single[0] = (*this)[variant];
     return single;
   }
-  TimeVector* begin() { return at_.data(); }
-  TimeVector* end() { return at_.data() + variants_; }
-  const TimeVector* begin() const { return at_.data(); }
-  const TimeVector* end() const { return at_.data() + variants_; }
+  TimeVector* begin() { return times_by_variant_.data(); }
+  TimeVector* end() { return times_by_variant_.data() + num_variants_; }
+  const TimeVector* begin() const { return times_by_variant_.data(); }
+  const TimeVector* end() const { return times_by_variant_.data() + num_variants_; }
 
-  // Returns the time that decides the order of events: that of the first variant at the first memory speed.
-  Ps first() const { return at_[0][0]; }
+  // Returns the time of the first variant at the first memory speed, which decides the order of events.
+  Ps first() const { return times_by_variant_[0][0]; }
 
   ConfigClock& operator+=(const ConfigClock& other) {
-    for (int v = 0; v < variants_; ++v) (*this)[v] += other[v];
+    for (int v = 0; v < num_variants_; ++v) (*this)[v] += other[v];
     return *this;
   }
-  ConfigClock& operator+=(Ps everywhere) {
-    for (auto& times : *this) times += everywhere;
+  ConfigClock& operator+=(Ps duration) {
+    for (auto& times : *this) times += duration;
     return *this;
   }
   ConfigClock& operator-=(const ConfigClock& other) {
-    for (int v = 0; v < variants_; ++v)
+    for (int v = 0; v < num_variants_; ++v)
       for (int l = 0; l < num_memory_speeds; ++l) (*this)[v][l] -= other[v][l];
     return *this;
   }
@@ -65,22 +66,22 @@ class ConfigClock {
   friend ConfigClock operator+(ConfigClock a, Ps b) { return a += b; }
   friend ConfigClock operator-(ConfigClock a, const ConfigClock& b) { return a -= b; }
   friend bool operator==(const ConfigClock& a, const ConfigClock& b) {
-    if (a.variants_ != b.variants_) return false;
-    for (int v = 0; v < a.variants_; ++v)
+    if (a.num_variants_ != b.num_variants_) return false;
+    for (int v = 0; v < a.num_variants_; ++v)
       if (a[v] != b[v]) return false;
     return true;
   }
 
  private:
   union {
-    std::array<TimeVector, max_variants> at_;
+    std::array<TimeVector, max_variants> times_by_variant_;
   };
-  int variants_ = 0;
+  int num_variants_ = 0;
 };
 
 inline ConfigClock later(const ConfigClock& a, const ConfigClock& b) {
   ConfigClock result = a;
-  for (int v = 0; v < a.variants(); ++v) result[v] = later(a[v], b[v]);
+  for (int v = 0; v < a.num_variants(); ++v) result[v] = later(a[v], b[v]);
   return result;
 }
 

@@ -1,6 +1,6 @@
-// Serialises values for the other processes of a run (shards.hpp), which run the same binary on machines of one kind. A
-// type that is not trivially copyable has a function `fields(pack, value)`, which lists its members for both
-// directions.
+// Serializes values for the other processes of a run (shards.hpp), which run the same binary on machines of one kind. A
+// type that is not trivially copyable has a function `pack_fields(pack, value)`, which calls `pack` with the members of
+// `value`. `pack` is a Packing, which serializes the members, or an Unpacking, which sets them.
 #pragma once
 
 #include <cstddef>
@@ -15,84 +15,85 @@
 
 namespace nearfield::sim {
 
-// Serialises values into a string of bytes.
+// Serializes values into a string of bytes.
 class Packing {
  public:
   template <class... Values>
   void operator()(Values&... values) {
-    (put(values), ...);
+    (append(values), ...);
   }
   const std::string& bytes() const { return bytes_; }
 
  private:
   template <class Value>
-  void put(Value& value) {
+  void append(Value& value) {
     if constexpr (std::is_trivially_copyable_v<Value>)
       bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
     else
-      fields(*this, value);
+      pack_fields(*this, value);
   }
   template <class Value>
-  void put(std::vector<Value>& values) {
+  void append(std::vector<Value>& values) {
     std::size_t count = values.size();
-    put(count);
-    for (Value& value : values) put(value);
+    append(count);
+    for (Value& value : values) append(value);
   }
-  void put(std::string& text) {
+  void append(std::string& text) {
     std::size_t length = text.size();
-    put(length);
+    append(length);
     bytes_ += text;
   }
 
   std::string bytes_;
 };
 
-// Deserialises the values that a Packing has serialised, in the same order. The bytes must outlive this object.
+// Deserializes the values that a Packing has serialized, in the same order. The bytes must outlive this object.
 class Unpacking {
  public:
-  explicit Unpacking(std::string_view bytes) : left_(bytes) {}
+  explicit Unpacking(std::string_view bytes) : remaining_bytes_(bytes) {}
   template <class... Values>
   void operator()(Values&... values) {
-    (get(values), ...);
+    (extract(values), ...);
   }
-  bool empty() const { return left_.empty(); }
+  bool empty() const { return remaining_bytes_.empty(); }
 
  private:
-  std::string_view get_bytes(std::size_t count) {
-    if (count > left_.size()) throw std::runtime_error("another shard's bytes end too early: is it another nearfield?");
-    const std::string_view taken = left_.substr(0, count);
-    left_.remove_prefix(count);
-    return taken;
+  std::string_view extract_bytes(std::size_t count) {
+    if (count > remaining_bytes_.size())
+      throw std::runtime_error("another shard's bytes end too early: is it another nearfield?");
+    const std::string_view bytes = remaining_bytes_.substr(0, count);
+    remaining_bytes_.remove_prefix(count);
+    return bytes;
   }
   template <class Value>
-  void get(Value& value) {
+  void extract(Value& value) {
     if constexpr (std::is_trivially_copyable_v<Value>)
-      std::memcpy(&value, get_bytes(sizeof value).data(), sizeof value);
+      std::memcpy(&value, extract_bytes(sizeof value).data(), sizeof value);
     else
-      fields(*this, value);
+      pack_fields(*this, value);
   }
   template <class Value>
-  void get(std::vector<Value>& values) {
+  void extract(std::vector<Value>& values) {
     std::size_t count = 0;
-    get(count);
+    extract(count);
     values.clear();
-    while (count-- > 0) get(values.emplace_back());
+    while (count-- > 0) extract(values.emplace_back());
   }
-  void get(std::string& text) {
+  void extract(std::string& text) {
     std::size_t length = 0;
-    get(length);
-    text = get_bytes(length);
+    extract(length);
+    text = extract_bytes(length);
   }
 
-  std::string_view left_;
+  std::string_view remaining_bytes_;
 };
 
 template <class Pack>
-void fields(Pack& pack, ConfigClock& clock) {
-  int variants = clock.variants();
+void pack_fields(Pack& pack, ConfigClock& clock) {
+  int variants = clock.num_variants();
   pack(variants);
   if (variants < 0 || variants > max_variants) throw std::runtime_error("another shard's bytes are no clock");
-  if (clock.variants() != variants) clock = ConfigClock(variants);
+  if (clock.num_variants() != variants) clock = ConfigClock(variants);
   for (TimeVector& times : clock) pack(times);
 }
 

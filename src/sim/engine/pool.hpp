@@ -1,5 +1,5 @@
-// ObjectPool, so that a run allocates nothing in its steady state; objects are destroyed with the pool. FifoList, an
-// intrusive first-in first-out list of such objects, linked through their member `next`.
+// ObjectPool reuses released objects, so that a run allocates nothing in its steady state; all objects are destroyed
+// with the pool. FifoList is an intrusive first-in first-out list of such objects, linked through their member `next`.
 #pragma once
 
 #include <deque>
@@ -10,18 +10,18 @@ namespace nearfield::sim {
 template <class T>
 class ObjectPool {
  public:
-  // Returns a free object in the state in which it was released, or a new one. The caller must initialise it.
+  // Returns a free object in the state in which it was released, or a new object. The caller must initialize it.
   T* acquire() {
-    if (free_.empty()) return &all_.emplace_back();
-    T* const object = free_.back();
-    free_.pop_back();
+    if (free_objects_.empty()) return &objects_.emplace_back();
+    T* const object = free_objects_.back();
+    free_objects_.pop_back();
     return object;
   }
-  void release(T* object) { free_.push_back(object); }
+  void release(T* object) { free_objects_.push_back(object); }
 
  private:
-  std::deque<T> all_;
-  std::vector<T*> free_;
+  std::deque<T> objects_;
+  std::vector<T*> free_objects_;
 };
 
 template <class T>
@@ -39,20 +39,20 @@ class FifoList {
     return object;
   }
   // Returns the first object that satisfies the predicate; nullptr if there is none.
-  template <class Wanted>
-  T* find(Wanted&& wanted) const {
+  template <class Predicate>
+  T* find(Predicate&& predicate) const {
     T* object = head_;
-    while (object && !wanted(*object)) object = object->next;
+    while (object && !predicate(*object)) object = object->next;
     return object;
   }
   // Removes and returns the first object that satisfies the predicate; nullptr if there is none.
-  template <class Wanted>
-  T* extract(Wanted&& wanted) {
-    T* before = nullptr;
-    for (T* object = head_; object; before = object, object = object->next) {
-      if (!wanted(*object)) continue;
-      (before ? before->next : head_) = object->next;
-      if (object == tail_) tail_ = before;
+  template <class Predicate>
+  T* extract(Predicate&& predicate) {
+    T* previous = nullptr;
+    for (T* object = head_; object; previous = object, object = object->next) {
+      if (!predicate(*object)) continue;
+      (previous ? previous->next : head_) = object->next;
+      if (object == tail_) tail_ = previous;
       return object;
     }
     return nullptr;

@@ -11,10 +11,10 @@
 namespace nearfield::sim {
 
 struct Event {
-  Ps at = 0;
-  std::uint64_t sequence = 0;
-  void (*act)(void*) = nullptr;
-  void* what = nullptr;
+  Ps time = 0;
+  std::uint64_t sequence_number = 0;
+  void (*callback)(void*) = nullptr;
+  void* argument = nullptr;
 };
 
 class EventHeap {
@@ -23,15 +23,15 @@ class EventHeap {
   const Event& top() const { return heap_.front(); }
 
   void push(const Event& event) {
-    std::size_t place = heap_.size();
+    std::size_t index = heap_.size();
     heap_.push_back(event);
-    while (place > 0) {
-      const std::size_t parent = (place - 1) / arity;
+    while (index > 0) {
+      const std::size_t parent = (index - 1) / arity;
       if (!is_before(event, heap_[parent])) break;
-      heap_[place] = heap_[parent];
-      place = parent;
+      heap_[index] = heap_[parent];
+      index = parent;
     }
-    heap_[place] = event;
+    heap_[index] = event;
   }
 
   Event pop() {
@@ -46,22 +46,22 @@ class EventHeap {
   static constexpr std::size_t arity = 4;
 
   static bool is_before(const Event& a, const Event& b) {
-    return a.at < b.at || (a.at == b.at && a.sequence < b.sequence);
+    return a.time < b.time || (a.time == b.time && a.sequence_number < b.sequence_number);
   }
 
   void sift_down(const Event& event) {
-    std::size_t place = 0;
+    std::size_t index = 0;
     for (;;) {
-      const std::size_t child = place * arity + 1;
+      const std::size_t child = index * arity + 1;
       if (child >= heap_.size()) break;
       std::size_t earliest = child;
       for (std::size_t c = child + 1; c < child + arity && c < heap_.size(); ++c)
         if (is_before(heap_[c], heap_[earliest])) earliest = c;
       if (!is_before(heap_[earliest], event)) break;
-      heap_[place] = heap_[earliest];
-      place = earliest;
+      heap_[index] = heap_[earliest];
+      index = earliest;
     }
-    heap_[place] = event;
+    heap_[index] = event;
   }
 
   std::vector<Event> heap_;

@@ -27,36 +27,37 @@ struct RemoteShardFailed : std::runtime_error {
 
 class Shards {
  public:
-  // An allgather: sends `mine` to all shards, and returns the contributions of all shards in the order of their
-  // numbers. All shards must call it equally often.
-  using Exchange = std::function<std::vector<std::string>(const std::string& mine)>;
+  // An allgather: sends `contribution` to all shards, and returns the contributions of all shards in the order of the
+  // shard numbers. All shards must call it equally often.
+  using Allgather = std::function<std::vector<std::string>(const std::string& contribution)>;
 
   // Makes a single shard, which simulates all nodes.
   Shards() = default;
-  Shards(int number, int count, Exchange exchange) : number_(number), count_(count), exchange_(std::move(exchange)) {}
+  Shards(int number, int count, Allgather exchange)
+      : shard_number_(number), num_shards_(count), allgather_(std::move(exchange)) {}
 
-  int own_number() const { return number_; }
-  int num_shards() const { return count_; }
-  // Returns the nodes that this shard simulates, of `nodes` in all.
-  NodeRange part_of(int nodes) const;
+  int shard_number() const { return shard_number_; }
+  int num_shards() const { return num_shards_; }
+  // Returns the nodes that this shard simulates if the cluster has `nodes` nodes.
+  NodeRange nodes_of_this_shard(int nodes) const;
 
-  // Sends `mine` to all shards. Returns the contributions of all shards, in the order of their numbers. Throws
+  // Sends `contribution` to all shards. Returns the contributions of all shards, in the order of their numbers. Throws
   // RemoteShardFailed if another shard has failed.
-  std::vector<std::string> exchange(const std::string& mine);
-  // Must be called instead of exchange() by a shard that has failed at the simulated time `when`. Returns if this
-  // failure is the earliest of all shards (of equal times, that of the lowest shard number). Otherwise throws
-  // RemoteShardFailed.
-  void fail(Ps when);
-  // Must be called by a shard that ends by an exception. Notifies the other shards, unless all shards already know that
-  // the run has ended.
-  void leave() noexcept;
+  std::vector<std::string> exchange(const std::string& contribution);
+  // Must be called instead of exchange() by a shard that has failed at the simulated time `when`. Throws
+  // RemoteShardFailed if another shard failed at an earlier simulated time, or at the same time and has a lower number.
+  // Otherwise returns.
+  void report_failure(Ps when);
+  // Must be called by a shard that leaves the run by an exception. Notifies the other shards, unless all shards already
+  // know that a shard has failed.
+  void leave_run() noexcept;
 
  private:
-  std::vector<std::string> exchange(const std::string& mine, Ps failed);
+  std::vector<std::string> exchange(const std::string& contribution, Ps failure_time);
 
-  int number_ = 0, count_ = 1;
-  Exchange exchange_;
-  bool over_ = false;  // all shards know that a shard has failed
+  int shard_number_ = 0, num_shards_ = 1;
+  Allgather allgather_;
+  bool is_run_over_ = false;  // all shards know that a shard has failed
 };
 
 }  // namespace nearfield::sim

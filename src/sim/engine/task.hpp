@@ -1,7 +1,8 @@
 // A lazy coroutine: it starts when it is awaited, and resumes its caller when it has finished. Exceptions propagate to
 // the caller. Destroying a Task also destroys the tasks that it awaits, so a run can be abandoned at any point.
 //
-// Arguments that a coroutine takes by reference must outlive it, so await a coroutine in the expression that calls it.
+// Arguments that a coroutine takes by reference must outlive the coroutine. So a coroutine must be awaited in the
+// expression that calls it, where temporaries still exist.
 #pragma once
 
 #include <coroutine>
@@ -26,8 +27,8 @@ struct PromiseBase {
   struct ResumeCaller {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> done) const noexcept {
-      return done.promise().caller;
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> finished) const noexcept {
+      return finished.promise().caller;
     }
     void await_resume() const noexcept {}
   };

@@ -7,13 +7,14 @@ namespace nearfield::sim {
 ThreadPool::ThreadPool(int threads) : shares_(static_cast<std::size_t>(threads)) {
   workers_.reserve(shares_.size());
   try {
-    for (std::size_t me = 1; me < shares_.size(); ++me) workers_.emplace_back([this, me] { worker(me); });
+    for (std::size_t thread = 1; thread < shares_.size(); ++thread)
+      workers_.emplace_back([this, thread] { run_worker(thread); });
   } catch (const std::system_error&) {  // the pool has fewer threads
   }
 }
 
 ThreadPool::~ThreadPool() {
-  over_ = true;
+  is_stopping_ = true;
   ++round_;
   round_.notify_all();
   for (std::thread& worker : workers_) worker.join();
@@ -26,29 +27,29 @@ void ThreadPool::parallel_for(std::size_t count, const std::function<void(std::s
     shares_[t].end = (t + 1) * count / threads;
   }
   work_ = &work;
-  open_ = true;
+  has_work_ = true;
   ++round_;
   round_.notify_all();
   run_shares(0);
   // Workers that wake after this find no work; those that already run are waited for.
-  open_ = false;
-  for (int inside = inside_; inside > 0; inside = inside_) inside_.wait(inside);
+  has_work_ = false;
+  for (int active = num_active_workers_; active > 0; active = num_active_workers_) num_active_workers_.wait(active);
 }
 
-void ThreadPool::worker(std::size_t me) {
-  for (int seen = 0; !over_;) {
-    round_.wait(seen);
-    seen = round_;
-    ++inside_;
-    if (open_) run_shares(me);
-    if (--inside_ == 0) inside_.notify_one();
+void ThreadPool::run_worker(std::size_t thread) {
+  for (int last_round = 0; !is_stopping_;) {
+    round_.wait(last_round);
+    last_round = round_;
+    ++num_active_workers_;
+    if (has_work_) run_shares(thread);
+    if (--num_active_workers_ == 0) num_active_workers_.notify_one();
   }
 }
 
-void ThreadPool::run_shares(std::size_t me) {
+void ThreadPool::run_shares(std::size_t thread) {
   const auto threads = static_cast<std::size_t>(size());
   for (std::size_t t = 0; t < threads; ++t) {
-    Share& share = shares_[(me + t) % threads];
+    Share& share = shares_[(thread + t) % threads];
     for (std::size_t next; (next = share.next++) < share.end;) (*work_)(next);
   }
 }

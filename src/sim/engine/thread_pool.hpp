@@ -1,5 +1,5 @@
-// A thread pool, which includes the calling thread. Workers sleep while there is no work. The caller never waits for a
-// worker that has not begun any work, so on a busy host a descheduled thread delays nothing.
+// A thread pool, which includes the calling thread. Workers sleep while there is no work. The caller does not wait for
+// workers that have not started on the current work, so a thread that a busy host has descheduled delays nothing.
 #pragma once
 
 #include <atomic>
@@ -26,20 +26,20 @@ class ThreadPool {
   void parallel_for(std::size_t count, const std::function<void(std::size_t)>& work);
 
  private:
-  // The share of the indices with which a thread begins. Indices before `next` have been taken.
+  // The indices that a thread processes first. Those before `next` have been taken, by this thread or another one.
   struct alignas(64) Share {
     std::atomic<std::size_t> next = 0;
     std::size_t end = 0;
   };
 
-  void worker(std::size_t me);
-  void run_shares(std::size_t me);
+  void run_worker(std::size_t thread);
+  void run_shares(std::size_t thread);
 
   std::vector<Share> shares_;
   const std::function<void(std::size_t)>* work_ = nullptr;
-  std::atomic<bool> open_ = false, over_ = false;
-  alignas(64) std::atomic<int> round_ = 0;   // workers sleep until it changes
-  alignas(64) std::atomic<int> inside_ = 0;  // workers that may be running
+  std::atomic<bool> has_work_ = false, is_stopping_ = false;
+  alignas(64) std::atomic<int> round_ = 0;               // workers sleep until it changes
+  alignas(64) std::atomic<int> num_active_workers_ = 0;  // workers that may be running
   std::vector<std::thread> workers_;
 };
 

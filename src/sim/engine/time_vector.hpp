@@ -24,12 +24,12 @@ struct alignas(32) TimeVector {
   std::array<Ps, num_memory_speeds> at{};
 
   TimeVector() = default;
-  explicit TimeVector(Ps everywhere) { at.fill(everywhere); }
+  explicit TimeVector(Ps common_time) { at.fill(common_time); }
 
   Ps operator[](int speed) const { return at[static_cast<std::size_t>(speed)]; }
   Ps& operator[](int speed) { return at[static_cast<std::size_t>(speed)]; }
   TimeVector& operator+=(const TimeVector& other);
-  TimeVector& operator+=(Ps everywhere);
+  TimeVector& operator+=(Ps duration);
   friend TimeVector operator+(TimeVector a, const TimeVector& b) { return a += b; }
   friend TimeVector operator+(TimeVector a, Ps b) { return a += b; }
 };
@@ -44,8 +44,8 @@ inline TimeVector from_lanes(__m256d lanes) {
 inline TimeVector& TimeVector::operator+=(const TimeVector& other) {
   return *this = from_lanes(_mm256_add_pd(lanes_of(*this), lanes_of(other)));
 }
-inline TimeVector& TimeVector::operator+=(Ps everywhere) {
-  return *this = from_lanes(_mm256_add_pd(lanes_of(*this), _mm256_set1_pd(everywhere)));
+inline TimeVector& TimeVector::operator+=(Ps duration) {
+  return *this = from_lanes(_mm256_add_pd(lanes_of(*this), _mm256_set1_pd(duration)));
 }
 inline TimeVector later(const TimeVector& a, const TimeVector& b) {
   return from_lanes(_mm256_max_pd(lanes_of(a), lanes_of(b)));
@@ -62,20 +62,22 @@ inline bool operator==(const TimeVector& a, const TimeVector& b) {
 #elif defined(__SSE2__)
 // Accesses times in pairs, always: a load of a pair right after its halves were stored separately would defeat store
 // forwarding.
-inline __m128d load_pair(const TimeVector& times, std::size_t first) { return _mm_load_pd(&times.at[first]); }
-inline TimeVector from_pairs(__m128d low, __m128d high) {
+inline __m128d load_pair(const TimeVector& times, std::size_t first_speed) {
+  return _mm_load_pd(&times.at[first_speed]);
+}
+inline TimeVector from_pairs(__m128d first_two, __m128d last_two) {
   TimeVector result;
-  _mm_store_pd(&result.at[0], low);
-  _mm_store_pd(&result.at[2], high);
+  _mm_store_pd(&result.at[0], first_two);
+  _mm_store_pd(&result.at[2], last_two);
   return result;
 }
 inline TimeVector& TimeVector::operator+=(const TimeVector& other) {
   return *this = from_pairs(_mm_add_pd(load_pair(*this, 0), load_pair(other, 0)),
                             _mm_add_pd(load_pair(*this, 2), load_pair(other, 2)));
 }
-inline TimeVector& TimeVector::operator+=(Ps everywhere) {
-  const __m128d both = _mm_set1_pd(everywhere);
-  return *this = from_pairs(_mm_add_pd(load_pair(*this, 0), both), _mm_add_pd(load_pair(*this, 2), both));
+inline TimeVector& TimeVector::operator+=(Ps duration) {
+  const __m128d durations = _mm_set1_pd(duration);
+  return *this = from_pairs(_mm_add_pd(load_pair(*this, 0), durations), _mm_add_pd(load_pair(*this, 2), durations));
 }
 inline TimeVector later(const TimeVector& a, const TimeVector& b) {
   return from_pairs(_mm_max_pd(load_pair(a, 0), load_pair(b, 0)), _mm_max_pd(load_pair(a, 2), load_pair(b, 2)));
@@ -96,8 +98,8 @@ inline TimeVector& TimeVector::operator+=(const TimeVector& other) {
   for (std::size_t l = 0; l < num_memory_speeds; ++l) at[l] += other.at[l];
   return *this;
 }
-inline TimeVector& TimeVector::operator+=(Ps everywhere) {
-  for (auto& t : at) t += everywhere;
+inline TimeVector& TimeVector::operator+=(Ps duration) {
+  for (auto& t : at) t += duration;
   return *this;
 }
 inline TimeVector later(const TimeVector& a, const TimeVector& b) {
@@ -111,9 +113,9 @@ inline TimeVector earlier(const TimeVector& a, const TimeVector& b) {
   return result;
 }
 inline bool all_at_least(const TimeVector& a, const TimeVector& b) {
-  bool all = true;
-  for (std::size_t l = 0; l < num_memory_speeds; ++l) all &= a.at[l] >= b.at[l];
-  return all;
+  bool result = true;
+  for (std::size_t l = 0; l < num_memory_speeds; ++l) result &= a.at[l] >= b.at[l];
+  return result;
 }
 inline bool operator==(const TimeVector& a, const TimeVector& b) { return a.at == b.at; }
 #endif

@@ -9,7 +9,7 @@ namespace nearfield::sim {
 // A physical address in a node, below 2^37 (128 GiB). If a node has several memories (NUMA), they alternate every 8 GiB
 // of addresses.
 using Address = std::uint64_t;
-inline constexpr int home_shift = 33;
+inline constexpr int home_memory_shift = 33;
 
 using Count = std::uint64_t;
 inline constexpr std::size_t max_cache_levels = 6;
@@ -36,7 +36,7 @@ struct InjectionTarget {
   static constexpr int memory = -1;
   int level = memory;  // cache level, counted from 0; the line is also written to memory, so the cached copy is clean
   int core = 0;        // the core whose cache of that level receives the line
-  int ways = 0;        // restricts the line to the first `ways` ways of a set, as a way mask does; 0: any way
+  int ways = 0;        // if not 0, the line may only go to the first `ways` ways of a set
 
   bool operator==(const InjectionTarget&) const = default;
 };
@@ -51,9 +51,9 @@ struct LookupResult {
   int level = 0;             // the level that supplied the line; the number of cache levels stands for memory
   bool transferred = false;  // another core's cache supplied the line
   bool written = false;  // the supplying cache also wrote the line back to memory; set only beyond the last-level cache
-  bool upgraded = false;   // a store invalidated copies of the line in other caches
-  bool first_use = false;  // the first use of a line that was prefetched into L1
-  int holder = 0;          // the number of the last-level cache that held the line, if last-level caches were snooped
+  bool upgraded = false;                  // a store invalidated copies of the line in other caches
+  bool is_first_use_of_prefetch = false;  // the first use of a line that was prefetched into L1
+  int holder = 0;  // the number of the last-level cache that held the line, if last-level caches were snooped
 };
 
 }  // namespace nearfield::sim

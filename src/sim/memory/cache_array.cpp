@@ -47,29 +47,29 @@ std::uint8_t log2_of(int power) { return static_cast<std::uint8_t>(std::countr_z
 }  // namespace
 
 CacheArray::CacheArray(const Cache& spec, Variants* variants, bool ways_matter)
-    : sets_(checked_num_sets(spec)),
+    : num_sets_(checked_num_sets(spec)),
       groups_per_set_(static_cast<std::uint32_t>((spec.ways + ways_per_group - 1) / ways_per_group)),
       line_shift_(log2_of(spec.line_bytes)),
       sub_block_shift_(log2_of(spec.line_bytes / spec.sub_blocks)),
-      sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
-      lru_(spec.replacement == lru_replacement.name),
+      num_sub_blocks_(static_cast<std::uint8_t>(spec.sub_blocks)),
+      is_lru_(spec.replacement == lru_replacement.name),
       is_narrow_(spec.ways <= narrow_ways),
-      ways_(spec.ways),
+      num_ways_(spec.ways),
       replacement_(find_replacement(spec).make()) {
   const bool is_tree = spec.replacement == tree_plru_replacement.name;
-  is_inline_ = groups_per_set_ == 1 && (lru_ || is_tree);
-  order_.ways = ways_;
-  if (is_inline_ && is_tree) order_.plru = &plru_trees[std::countr_zero(static_cast<unsigned>(ways_))];
-  if (is_inline_ && lru_) {
+  has_inline_replacement_ = groups_per_set_ == 1 && (is_lru_ || is_tree);
+  order_.ways = num_ways_;
+  if (has_inline_replacement_ && is_tree) order_.plru = &plru_trees[std::countr_zero(static_cast<unsigned>(num_ways_))];
+  if (has_inline_replacement_ && is_lru_) {
     WayGroup first{};
-    replacement_->prepare_set(&first, ways_);
-    std::ranges::copy(first.age, order_.first_ages);
+    replacement_->prepare_set(&first, num_ways_);
+    std::ranges::copy(first.age, order_.initial_ages);
   }
-  if (sets_ > 1) reciprocal_ = UINT64_MAX / sets_ + 1;
-  const auto compare = is_inline_ && lru_ && !ways_matter ? CopyOnWriteSets::SetComparison::order
-                                                          : CopyOnWriteSets::SetComparison::bytes;
-  if (variants) cow_sets_ = std::make_unique<CopyOnWriteSets>(*variants, sets_, groups_per_set_, compare);
-  if (variants) variants_ = variants->num_variants();
+  if (num_sets_ > 1) reciprocal_ = UINT64_MAX / num_sets_ + 1;
+  const auto compare = has_inline_replacement_ && is_lru_ && !ways_matter ? CopyOnWriteSets::SetComparison::order
+                                                                          : CopyOnWriteSets::SetComparison::bytes;
+  if (variants) cow_sets_ = std::make_unique<CopyOnWriteSets>(*variants, num_sets_, groups_per_set_, compare);
+  if (variants) num_variants_ = variants->num_variants();
   clear();
 }
 
@@ -78,25 +78,25 @@ CacheView CacheArray::view() const {
   view.way_groups = way_groups_;
   view.reciprocal = reciprocal_;
   view.owners = cow_sets_ ? cow_sets_->clone_owners() : nullptr;
-  view.sets = sets_;
+  view.sets = num_sets_;
   view.line_shift = line_shift_;
   view.sub_block_shift = sub_block_shift_;
-  view.sub_blocks = sub_blocks_;
+  view.sub_blocks = num_sub_blocks_;
   view.is_narrow = is_narrow_;
   return view;
 }
 
 void CacheArray::clear() {
   storage_.reset();
-  // The host allocates no pages for clones that are never made.
-  storage_ = make_lazy_zero_array<WayGroup>(static_cast<std::size_t>(variants_) * sets_ * groups_per_set_);
+  // The array has room for clones of all sets; the host allocates no pages for clones that are never made.
+  storage_ = make_lazy_zero_array<WayGroup>(static_cast<std::size_t>(num_variants_) * num_sets_ * groups_per_set_);
   way_groups_ = storage_.get();
   if (cow_sets_) cow_sets_->clear(way_groups_);
 }
 
 void CacheArray::copy_variant(const CacheArray& other, int variant) {
   const WayGroup never_used{};
-  for (std::uint32_t set = 0; set < sets_; ++set) {
+  for (std::uint32_t set = 0; set < num_sets_; ++set) {
     const WayGroup* const source = other.cow_sets_ ? other.cow_sets_->copy_of(variant, set) : other.common_set(set);
     for (std::uint32_t i = 0; i < groups_per_set_; ++i)
       if (std::memcmp(&source[i], &never_used, sizeof never_used) != 0) common_set(set)[i] = source[i];
@@ -106,7 +106,7 @@ void CacheArray::copy_variant(const CacheArray& other, int variant) {
 // With lru, the ways of a set differ in age, so two equal ages mean that the set has never been used. With other
 // replacements, an unused set of zeros is valid as it is.
 void CacheArray::prepare_if_unused(WayGroup* set) {
-  if (lru_ && ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare_set(set, ways_);
+  if (is_lru_ && num_ways_ > 1 && set->age[0] == set->age[1]) replacement_->prepare_set(set, num_ways_);
 }
 
 CacheArray::Way CacheArray::find_in_groups(const SetAndTag& where) const {
@@ -116,14 +116,15 @@ CacheArray::Way CacheArray::find_in_groups(const SetAndTag& where) const {
   return {};
 }
 
-CacheArray::Way CacheArray::way_by_replacement(WayGroup* set, int limit) {
+CacheArray::Way CacheArray::choose_way_by_policy(WayGroup* set, int way_limit) {
   prepare_if_unused(set);
-  if (lru_ && limit == 0) return nth_way(set, replacement_->choose_victim(set, ways_));  // an empty way if there is one
-  const int num_ways = limit > 0 && limit < ways_ ? limit : ways_;
+  if (is_lru_ && way_limit == 0)
+    return nth_way(set, replacement_->choose_victim(set, num_ways_));  // an empty way if there is one
+  const int num_ways = way_limit > 0 && way_limit < num_ways_ ? way_limit : num_ways_;
   for (int way = 0; way < num_ways; ++way)
     if (nth_way(set, way).is_empty()) return nth_way(set, way);
-  return nth_way(set, num_ways == ways_ ? replacement_->choose_victim(set, ways_)
-                                        : replacement_->choose_victim_among_first(set, ways_, num_ways));
+  return nth_way(set, num_ways == num_ways_ ? replacement_->choose_victim(set, num_ways_)
+                                            : replacement_->choose_victim_among_first(set, num_ways_, num_ways));
 }
 
 }  // namespace nearfield::sim

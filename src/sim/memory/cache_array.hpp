@@ -1,5 +1,5 @@
-// The tags of one cache: which lines it holds, in which state and in which recency order. CacheArray does not know of
-// other caches.
+// The tag array of one cache: which lines it holds, their states and their recency order. Knows nothing of other
+// caches.
 #pragma once
 
 #include <bit>
@@ -16,9 +16,9 @@ namespace nearfield::sim {
 
 class CacheArray {
  public:
-  // Throws std::invalid_argument for an impossible geometry. `variants`: non-null if several variants are simulated.
-  // `ways_matter`: two sets are equal only if each way holds the same line, as is necessary if a device may fill only
-  // some of the ways; otherwise equal recency order suffices.
+  // Throws std::invalid_argument for an impossible geometry. `variants` is null if only one variant is simulated.
+  // If `ways_matter`, two sets are equal only if each way holds the same line, which is necessary if a device may fill
+  // only some of the ways; otherwise equal recency order suffices.
   explicit CacheArray(const Cache& spec, Variants* variants = nullptr, bool ways_matter = false);
 
   // The set of an address, and the tag of the address's line in that set, counted from 1 (0 marks an empty way).
@@ -85,18 +85,18 @@ class CacheArray {
   }
 
   NEARFIELD_ALWAYS_INLINE void touch(const Way& way) {
-    if (is_inline_) [[likely]]
+    if (has_inline_replacement_) [[likely]]
       order_.touch(*way.group, way.index);
     else
-      replacement_->touch(set_containing(way), ways_, way_number(way));
+      replacement_->touch(set_containing(way), num_ways_, way_number(way));
   }
 
-  // Returns the way to fill next, among the first `limit` ways unless `limit` is 0. If the way holds a line, the caller
-  // must evict the line first.
-  NEARFIELD_ALWAYS_INLINE Way way_to_fill(const SetAndTag& where, int limit = 0) {
-    if (is_inline_ && limit == 0) [[likely]]
+  // Returns the way to fill next, among the first `way_limit` ways unless `way_limit` is 0. If the way holds a line,
+  // the caller must evict the line first.
+  NEARFIELD_ALWAYS_INLINE Way way_to_fill(const SetAndTag& where, int way_limit = 0) {
+    if (has_inline_replacement_ && way_limit == 0) [[likely]]
       return {where.set, order_.way_to_fill(*where.set)};
-    return way_by_replacement(where.set, limit);
+    return choose_way_by_policy(where.set, way_limit);
   }
 
   // Fills a line (or the address's sub-block) into a way that way_to_fill() returned or that holds other sub-blocks of
@@ -113,24 +113,24 @@ class CacheArray {
 
   // Removes the line (or the address's sub-block). Returns the removed state.
   NEARFIELD_ALWAYS_INLINE std::uint8_t remove(const Way& way, Address address) {
-    const auto was = state(way, address);
+    const auto old_state = state(way, address);
     if (has_sub_blocks()) {
       auto& valid = valid_bits(way);
       valid = static_cast<std::uint8_t>(valid & ~sub_block_bit(address));
-      if (valid & 0x0F) return was;
+      if (valid & 0x0F) return old_state;
     }
-    if (is_inline_) [[likely]] {
+    if (has_inline_replacement_) [[likely]] {
       order_.remove(*way.group, way.index);
     } else {
       way.group->tag[way.index] = no_tag;
-      replacement_->invalidate(set_containing(way), ways_, way_number(way));
+      replacement_->invalidate(set_containing(way), num_ways_, way_number(way));
     }
-    return was;
+    return old_state;
   }
 
   // Returns the view of this cache that the fast path (fast_path.hpp) needs. Requires has_view().
   CacheView view() const;
-  bool has_view() const { return is_inline_ && sets_ > 1; }
+  bool has_view() const { return has_inline_replacement_ && num_sets_ > 1; }
 
   // Returns the flags of the line (or of the address's sub-block).
   NEARFIELD_ALWAYS_INLINE std::uint8_t state(const Way& way, Address address) const {
@@ -166,7 +166,7 @@ class CacheArray {
           if (group->tag[index] != no_tag)
             for_each_sub_block_of_line({group, index}, line_address_in_set(set, {group, index}), function);
     };
-    const auto sets = sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->num_clone_slots() : 0);
+    const auto sets = num_sets_ + static_cast<std::uint32_t>(cow_sets_ ? cow_sets_->num_clone_slots() : 0);
     for (std::uint32_t set = 0; set < sets; ++set) for_each_of_set(set, common_set(set));
     if (cow_sets_) cow_sets_->for_each_snapshot(for_each_of_set);
   }
@@ -177,8 +177,8 @@ class CacheArray {
       set /= groups_per_set_;
     return line_address_in_set(set, way);
   }
-  // How many sub-blocks a way holds, and how many of these are modified or injected. A line without sub-blocks counts
-  // as one.
+  // The number of sub-blocks that a way holds, and of those that are modified or injected. A line without sub-blocks
+  // counts as one sub-block.
   struct SubBlockCounts {
     unsigned sub_blocks, modified, injected;
   };
@@ -197,15 +197,15 @@ class CacheArray {
   std::uint64_t line_bytes() const { return 1ULL << line_shift_; }
   // Returns the length of a sub-block, or of a line if there are no sub-blocks.
   std::uint64_t sub_block_bytes() const { return 1ULL << sub_block_shift_; }
-  bool has_sub_blocks() const { return sub_blocks_ > 1; }
+  bool has_sub_blocks() const { return num_sub_blocks_ > 1; }
   void clear();
   bool keeps_state_in_sets() const { return replacement_->keeps_state_in_sets(); }
   // Copies the contents that another cache of the same geometry has under one variant. This cache must be empty and
   // simulate a single variant.
   void copy_variant(const CacheArray& other, int variant);
-  std::size_t host_bytes() const { return sizeof(WayGroup) * sets_ * groups_per_set_; }
-  // Prefetches the set of an address into the host's caches. Must be inlined: GCC removes calls of this function, since
-  // it has no visible effect.
+  std::size_t host_bytes() const { return sizeof(WayGroup) * num_sets_ * groups_per_set_; }
+  // Prefetches the set of an address into the caches of the machine that runs the simulator. Must be inlined: GCC
+  // removes calls of this function, since it has no visible effect.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(Address address) const {
     const auto* set = common_set(decompose_address(address).set);
     __builtin_prefetch(set, 1);
@@ -219,10 +219,10 @@ class CacheArray {
   NEARFIELD_ALWAYS_INLINE SetIndexAndTag decompose_address_by_reciprocal(Address address) const {
     const auto line = static_cast<std::uint32_t>(address >> line_shift_);
     const auto tag = static_cast<std::uint32_t>(static_cast<unsigned __int128>(reciprocal_) * line >> 64);
-    return {line - tag * sets_, tag + 1};
+    return {line - tag * num_sets_, tag + 1};
   }
   NEARFIELD_ALWAYS_INLINE SetIndexAndTag decompose_address(Address address) const {
-    if (sets_ == 1) [[unlikely]]
+    if (num_sets_ == 1) [[unlikely]]
       return {0, static_cast<std::uint32_t>(address >> line_shift_) + 1};
     return decompose_address_by_reciprocal(address);
   }
@@ -232,16 +232,16 @@ class CacheArray {
   // Returns the address of the line in a way of set number `set`. Numbers beyond those of the common sets denote
   // clones.
   NEARFIELD_ALWAYS_INLINE Address line_address_in_set(std::uint32_t set, const Way& way) const {
-    if (set >= sets_) [[unlikely]]
-      set = cow_sets_->set_of_clone_slot(set - sets_);
-    return (static_cast<Address>(way.group->tag[way.index] - 1) * sets_ + set) << line_shift_;
+    if (set >= num_sets_) [[unlikely]]
+      set = cow_sets_->set_of_clone_slot(set - num_sets_);
+    return (static_cast<Address>(way.group->tag[way.index] - 1) * num_sets_ + set) << line_shift_;
   }
 
   template <class Function>
   NEARFIELD_ALWAYS_INLINE void for_each_sub_block_of_line(const Way& way, Address line, Function&& function) const {
     if (!has_sub_blocks()) [[likely]]
       return function(line);
-    for (std::uint32_t part = 0; part < sub_blocks_; ++part)
+    for (std::uint32_t part = 0; part < num_sub_blocks_; ++part)
       if (valid_bits(way) >> part & 1) function(line + (static_cast<Address>(part) << sub_block_shift_));
   }
 
@@ -251,7 +251,7 @@ class CacheArray {
   static std::uint8_t& modified_bits(const Way& way) { return way.group->sub_blocks[way.index][1]; }
   static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
   std::uint8_t sub_block_bit(Address address) const {
-    return static_cast<std::uint8_t>(1U << (address >> sub_block_shift_ & (sub_blocks_ - 1)));
+    return static_cast<std::uint8_t>(1U << (address >> sub_block_shift_ & (num_sub_blocks_ - 1)));
   }
   static std::uint8_t sub_block_state(const Way& way, std::uint8_t part) {
     const unsigned valid = valid_bits(way), modified_and_injected = modified_bits(way),
@@ -278,23 +278,23 @@ class CacheArray {
     return {set + number / ways_per_group, static_cast<unsigned>(number % ways_per_group)};
   }
   Way find_in_groups(const SetAndTag& where) const;
-  Way way_by_replacement(WayGroup* set, int limit);
+  Way choose_way_by_policy(WayGroup* set, int way_limit);
 
   void prepare_if_unused(WayGroup* set);
 
   LazyZeroArray<WayGroup> storage_;  // a set is all zeros until it is used
   WayGroup* way_groups_ = nullptr;   // points into storage_
-  std::uint64_t reciprocal_ = 0;     // 2^64 / sets_, to divide by multiplying; exact for 32-bit operands
-  std::uint32_t sets_;
+  std::uint64_t reciprocal_ = 0;     // 2^64 / num_sets_, to divide by multiplying; exact for 32-bit operands
+  std::uint32_t num_sets_;
   std::uint32_t groups_per_set_;
   std::uint8_t line_shift_;
   std::uint8_t sub_block_shift_;
-  std::uint8_t sub_blocks_;
-  bool lru_;
-  bool is_inline_ = false;  // each set is one way group, and order_ replaces virtual calls of replacement_
-  bool is_narrow_;          // it has at most narrow_ways ways
-  int ways_;
-  int variants_ = 1;
+  std::uint8_t num_sub_blocks_;
+  bool is_lru_;
+  bool has_inline_replacement_ = false;  // each set is one way group, and order_ replaces virtual calls of replacement_
+  bool is_narrow_;                       // it has at most narrow_ways ways
+  int num_ways_;
+  int num_variants_ = 1;
   RecencyOrder order_;
   std::unique_ptr<Replacement> replacement_;
   std::unique_ptr<CopyOnWriteSets> cow_sets_;  // if there are several variants

@@ -45,34 +45,35 @@ void check_hierarchy(const Machine& machine) {
 }  // namespace
 
 CacheTree::CacheTree(const Machine& machine, int variants, bool ways_matter)
-    : variants_(variants, static_cast<int>(machine.caches.size())), levels_(static_cast<int>(machine.caches.size())) {
+    : variants_(variants, static_cast<int>(machine.caches.size())),
+      num_levels_(static_cast<int>(machine.caches.size())) {
   check_hierarchy(machine);
-  build(machine, ways_matter);
-  granule_bytes_ = nodes_.front()->array.sub_block_bytes();
+  build_tree(machine, ways_matter);
+  granule_bytes_ = cache_nodes_.front()->array.sub_block_bytes();
   granule_shift_ = std::countr_zero(granule_bytes_);
-  l1_line_bytes_ = nodes_.back()->array.line_bytes();
+  l1_line_bytes_ = cache_nodes_.back()->array.line_bytes();
 }
 
 // Builds from the last level inwards, so that parents exist before their children.
-void CacheTree::build(const Machine& machine, bool ways_matter) {
-  auto* const variants = variants_.has_several() ? &variants_ : nullptr;
-  caches_of_core_.resize(static_cast<std::size_t>(machine.cores));
-  for (int level = levels_ - 1; level >= 0; --level) {
+void CacheTree::build_tree(const Machine& machine, bool ways_matter) {
+  auto* const variants = variants_.has_several_variants() ? &variants_ : nullptr;
+  caches_by_core_.resize(static_cast<std::size_t>(machine.cores));
+  for (int level = num_levels_ - 1; level >= 0; --level) {
     const auto& cache = machine.caches[static_cast<std::size_t>(level)];
     for (int core = 0; core < machine.cores; core += cache.shared_by) {
-      auto& node = *nodes_.emplace_back(std::make_unique<CacheNode>(cache, level, variants, ways_matter));
+      auto& node = *cache_nodes_.emplace_back(std::make_unique<CacheNode>(cache, level, variants, ways_matter));
       for (int c = core; c < std::min(core + cache.shared_by, machine.cores); ++c)
-        caches_of_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
-      if (level + 1 < levels_) node.parent = &cache_at(core, level + 1);
+        caches_by_core_[static_cast<std::size_t>(c)][static_cast<std::size_t>(level)] = &node;
+      if (level + 1 < num_levels_) node.parent = &cache_at(core, level + 1);
       auto& siblings = (node.parent ? node.parent->inner : memory_point_).caches;
       node.number = static_cast<int>(siblings.size());
       siblings.push_back(&node);
     }
   }
-  for (auto& node : nodes_) {
+  for (auto& node : cache_nodes_) {
     node->is_coherence_point = node->inner.caches.size() > 1;
     node->is_inclusive_filter = node->inclusion == Inclusion::inclusive &&
-                                node->array.sub_block_bytes() == nodes_.front()->array.sub_block_bytes();
+                                node->array.sub_block_bytes() == cache_nodes_.front()->array.sub_block_bytes();
     node->tracks_sharers = node->is_inclusive_filter && node->inner.caches.size() <= max_sharers;
     node->is_simple =
         node->inner.caches.empty() && node->parent && node->array.sub_block_bytes() == node->parent->array.line_bytes();
@@ -84,14 +85,14 @@ void CacheTree::build(const Machine& machine, bool ways_matter) {
                           caches > max_lookups_without_directory;
   };
   choose_directory(memory_point_);
-  for (auto& node : nodes_)
+  for (auto& node : cache_nodes_)
     if (!node->tracks_sharers) choose_directory(node->inner);
 }
 
 // ---- directories of coherence points
 
-// Recounts the tag lookups that a snoop of each subtree makes. Beyond L1, caches that have never held a line count,
-// too. Unused L1 caches do not count, since a large machine has many that a run does not use.
+// Recounts the tag lookups that a snoop of each subtree makes. L1 caches that have never held a line do not count,
+// since a large machine has many that a run does not use; outer caches always count.
 void CacheTree::recount_tag_lookups() {
   const auto sum_up = [](CoherencePoint& point) {
     point.tag_lookups = {};
@@ -99,26 +100,26 @@ void CacheTree::recount_tag_lookups() {
       for (std::size_t level = 0; level < max_cache_levels; ++level)
         point.tag_lookups[level] += cache->tag_lookups[level];
   };
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+  for (auto node = cache_nodes_.rbegin(); node != cache_nodes_.rend(); ++node) {
     auto& cache = **node;
     sum_up(cache.inner);
     cache.tag_lookups = cache.inclusion == Inclusion::inclusive ? TagLookups{} : cache.inner.tag_lookups;
-    cache.tag_lookups[static_cast<std::size_t>(cache.level)] += cache.used || cache.level > 0;
+    cache.tag_lookups[static_cast<std::size_t>(cache.level)] += cache.is_used || cache.level > 0;
   }
   sum_up(memory_point_);
 }
 
 void CacheTree::mark_first_use(CacheNode& node) {
-  node.used = true;
+  node.is_used = true;
   ++num_used_caches_[static_cast<std::size_t>(node.level)];
   if (node.level == 0) recount_tag_lookups();
 }
 
-std::optional<Directory::Sharers> CacheTree::directory_add(CoherencePoint& point, const CacheNode& own,
+std::optional<Directory::Sharers> CacheTree::directory_add(CoherencePoint& point, const CacheNode& requester_cache,
                                                            Address address) {
   if (!point.directory) {
-    if (point.only_user == nullptr) point.only_user = &own;
-    if (point.only_user == &own) return std::nullopt;
+    if (point.only_user == nullptr) point.only_user = &requester_cache;
+    if (point.only_user == &requester_cache) return std::nullopt;
     point.directory = std::make_unique<Directory>(point.caches.size());
     add_lines(point, point.only_user->number, *point.only_user);
   }
@@ -127,14 +128,14 @@ std::optional<Directory::Sharers> CacheTree::directory_add(CoherencePoint& point
       for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
     });
   auto sharers = point.directory->sharers_of(granule_number(address));
-  sharers.add(own.number);
+  sharers.add(requester_cache.number);
   return sharers;
 }
 
 // Adds all granules that `node` or a cache inside it holds, wholly or in part, to the directory of `point`, with the
 // sharer `number`.
 void CacheTree::add_lines(CoherencePoint& point, int number, const CacheNode& node) {
-  if (node.used)
+  if (node.is_used)
     node.array.for_each_line(
         [&](Address address) { point.directory->sharers_of(granule_number(address)).add(number); });
   for (const auto* cache : node.inner.caches) add_lines(point, number, *cache);
@@ -143,14 +144,14 @@ void CacheTree::add_lines(CoherencePoint& point, int number, const CacheNode& no
 // ---- fills and evictions
 
 void CacheTree::insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state,
-                       int limit) {
+                       int way_limit) {
   auto& array = node.array;
   mark_used(node);
   CacheArray::Way way;
   if ((state & injected) || array.has_sub_blocks()) way = array.find_tag(where);
   if (way && array.find(where, address) && !(state & injected)) state |= array.state(way, address) & modified;
   if (!way) {
-    way = array.way_to_fill(where, limit);
+    way = array.way_to_fill(where, way_limit);
     if (!way.is_empty()) evict_for_fill(node, way, state & injected);
   }
   array.fill(where, way, address, state);
@@ -218,10 +219,10 @@ void CacheTree::flush(Address address) {
 void CacheTree::invalidate(Address address) { invalidate_all_copies(granule_of(address), nullptr); }
 
 void CacheTree::invalidate_all() {
-  for (auto& node : nodes_) {
+  for (auto& node : cache_nodes_) {
     node->array.clear();
     node->displaced_lines.clear();
-    node->used = false;
+    node->is_used = false;
   }
   num_used_caches_ = {};
   const auto drop_directory = [](CoherencePoint& point) {
@@ -229,18 +230,18 @@ void CacheTree::invalidate_all() {
     point.directory.reset();
   };
   drop_directory(memory_point_);
-  for (auto& node : nodes_) drop_directory(node->inner);
+  for (auto& node : cache_nodes_) drop_directory(node->inner);
   recount_tag_lookups();
 }
 
 bool CacheTree::keeps_state_in_sets() const {
-  return std::ranges::all_of(nodes_, [](const auto& node) { return node->array.keeps_state_in_sets(); });
+  return std::ranges::all_of(cache_nodes_, [](const auto& node) { return node->array.keeps_state_in_sets(); });
 }
 
 void CacheTree::copy_variant(const CacheTree& other, int variant) {
-  for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    auto &node = *nodes_[i], &source = *other.nodes_[i];
-    if (source.used) {
+  for (std::size_t i = 0; i < cache_nodes_.size(); ++i) {
+    auto &node = *cache_nodes_[i], &source = *other.cache_nodes_[i];
+    if (source.is_used) {
       node.array.copy_variant(source.array, variant);
       mark_used(node);
     }
@@ -248,7 +249,8 @@ void CacheTree::copy_variant(const CacheTree& other, int variant) {
       if ((group >> variant & 1) != 0) node.displaced_lines.add(granule, variants_.all_variants());
     });
   }
-  for (std::size_t i = 0; i < nodes_.size(); ++i) copy_directory(nodes_[i]->inner, other.nodes_[i]->inner);
+  for (std::size_t i = 0; i < cache_nodes_.size(); ++i)
+    copy_directory(cache_nodes_[i]->inner, other.cache_nodes_[i]->inner);
   copy_directory(memory_point_, other.memory_point_);
   tracks_displaced_lines_ = other.tracks_displaced_lines_;
   variants_.common_counters() = other.variants_.counters_of(variant);
@@ -261,7 +263,7 @@ void CacheTree::copy_directory(CoherencePoint& point, const CoherencePoint& othe
   for (const auto* cache : point.caches) add_lines(point, cache->number, *cache);
 }
 
-CopyState CacheTree::copy_in(int variant, int core, int level, Address address) const {
+CopyState CacheTree::cached_copy_state(int variant, int core, int level, Address address) const {
   const auto& array = cache_at(core, level).array;
   const auto where = array.locate_in_variant(variant, address);
   const auto way = array.find(where, address);
@@ -278,7 +280,7 @@ void CacheTree::directory_remove(CoherencePoint& point, Address granule, int num
 
 void CacheTree::defer(const DeferredUpdate& update) {
   deferred_updates_.push_back(update);
-  if (!variants_.has_several()) apply_deferred_updates({});
+  if (!variants_.has_several_variants()) apply_deferred_updates({});
 }
 
 void CacheTree::apply_deferred_updates(const Variants::GroupLeaders& leaders) {
@@ -307,7 +309,7 @@ void CacheTree::apply_deferred_updates(const Variants::GroupLeaders& leaders) {
 Counts CacheTree::counts(int variant) const {
   const auto counters = variants_.counters_of(variant);
   Counts all;
-  all.levels.assign(counters.levels.begin(), counters.levels.begin() + levels_);
+  all.levels.assign(counters.levels.begin(), counters.levels.begin() + num_levels_);
   for (std::size_t level = 0; level < all.levels.size(); ++level)
     all.levels[level].snoops += counters.tag_lookups[level];
   all.dram = counters.dram;

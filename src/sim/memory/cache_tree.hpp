@@ -17,8 +17,7 @@ namespace nearfield::sim {
 
 struct CacheNode;
 
-// A point where the paths of several cores to memory meet (a snoop domain): a cache that the cores share, or the
-// memory.
+// A point where the paths of several cores to memory meet: a cache that the cores share, or the memory.
 struct CoherencePoint {
   std::vector<CacheNode*> caches;  // of the next inner level
   TagLookups tag_lookups{};        // tag lookups by level if all inner caches are snooped
@@ -31,9 +30,9 @@ struct CoherencePoint {
 
 // One cache and its position in the tree.
 struct CacheNode {
-  CacheNode(const Cache& cache, int level_of_it, Variants* variants, bool ways_matter)
+  CacheNode(const Cache& cache, int cache_level, Variants* variants, bool ways_matter)
       : array(cache, variants, ways_matter),
-        level(level_of_it),
+        level(cache_level),
         inclusion(cache.inclusion),
         writes_through(cache.write == WritePolicy::through) {}
   CacheArray array;
@@ -41,11 +40,11 @@ struct CacheNode {
   Inclusion inclusion;
   bool writes_through;
   bool is_coherence_point = false;  // several caches of the next inner level share this cache
-  // A granule that misses here is in no inner cache, not even in part (a snoop filter).
+  // The cache acts as a snoop filter: no inner cache holds any part of a granule that misses in this cache.
   bool is_inclusive_filter = false;
   bool tracks_sharers = false;
   bool is_simple = false;       // an innermost cache whose lines are as long as its parent's
-  bool used = false;            // the cache has ever held a line
+  bool is_used = false;         // the cache has ever held a line
   CacheNode* parent = nullptr;  // the next outer cache; nullptr: the memory
   int number = 0;               // index among the caches at the same coherence point
   CoherencePoint inner;         // the caches of the next inner level
@@ -66,7 +65,7 @@ class CacheTree {
 
   // ---- variants
   // Runs `action` once per group of variants with the same outcome (Variants::run), then applies the deferred updates.
-  // Contents that may differ between variants may be changed inside run() only.
+  // Cache contents that may differ between variants may be changed only inside run().
   template <class Action>
   NEARFIELD_ALWAYS_INLINE Variants::GroupLeaders run(const Variants::EquivalenceClasses& classes, Action&& action) {
     const auto leaders = variants_.run(classes, action);
@@ -89,13 +88,13 @@ class CacheTree {
   Variants& variants() { return variants_; }
   const Variants& variants() const { return variants_; }
 
-  int num_levels() const { return levels_; }
+  int num_levels() const { return num_levels_; }
   std::uint64_t granule_bytes() const { return granule_bytes_; }
   std::uint64_t l1_line_bytes() const { return l1_line_bytes_; }
   Address granule_of(Address address) const { return address & ~(granule_bytes_ - 1); }
   std::uint64_t granule_number(Address address) const { return address >> granule_shift_; }
   CacheNode& cache_at(int core, int level) const {
-    return *caches_of_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
+    return *caches_by_core_[static_cast<std::size_t>(core)][static_cast<std::size_t>(level)];
   }
   // Returns how many caches of that level have ever held a line.
   std::size_t num_used_caches(int level) const { return num_used_caches_[static_cast<std::size_t>(level)]; }
@@ -103,18 +102,19 @@ class CacheTree {
   const CoherencePoint& memory_point() const { return memory_point_; }
 
   // ---- directories of coherence points
-  // Adds `own` to the granule's sharers in the directory of `point`. Must be called before a granule from outside the
-  // point is filled into `own`, if the point has a directory. Returns the granule's sharers, including `own`; nothing
-  // if only `own` has ever held a granule.
-  std::optional<Directory::Sharers> directory_add(CoherencePoint& point, const CacheNode& own, Address address);
-  // Does the same as directory_add(), if there is a directory. Returns whether no other cache inside the coherence
-  // point can hold the granule.
-  bool directory_add_exclusive(CoherencePoint& point, const CacheNode& own, Address address) {
+  // Adds `requester_cache` to the granule's sharers in the directory of `point`. If the point has a directory, must be
+  // called before a granule from outside the point is filled into `requester_cache`. Returns the granule's sharers,
+  // including `requester_cache`; nullopt if no other cache at the point has ever held a granule.
+  std::optional<Directory::Sharers> directory_add(CoherencePoint& point, const CacheNode& requester_cache,
+                                                  Address address);
+  // Does the same as directory_add() if there is a directory. Returns whether no other cache at the coherence point can
+  // hold the granule.
+  bool directory_add_exclusive(CoherencePoint& point, const CacheNode& requester_cache, Address address) {
     if (!point.has_directory) return point.caches.size() <= 1;
-    const auto sharers = directory_add(point, own, address);
-    return !sharers || sharers->is_only_sharer(own.number);
+    const auto sharers = directory_add(point, requester_cache, address);
+    return !sharers || sharers->is_only_sharer(requester_cache.number);
   }
-  // Prefetches the directory entry of the address's granule into the host's caches.
+  // Prefetches the directory entry of the address's granule into the caches of the machine that runs the simulator.
   NEARFIELD_ALWAYS_INLINE void host_prefetch_directory(const CoherencePoint& point, Address address) const {
     if (point.directory) point.directory->host_prefetch(granule_number(address));
   }
@@ -124,9 +124,10 @@ class CacheTree {
   // Records that cache `number` no longer holds the granule under the acting group of variants. The sharer is removed
   // only if that group is all variants.
   void directory_remove(CoherencePoint& point, Address granule, int number);
-  void count_tag_lookups(const TagLookups& more, const TagLookups& less) {
+  void count_tag_lookups(const TagLookups& added, const TagLookups& subtracted) {
     auto& tag_lookups = variants_.counters().tag_lookups;
-    for (std::size_t level = 0; level < tag_lookups.size(); ++level) tag_lookups[level] += more[level] - less[level];
+    for (std::size_t level = 0; level < tag_lookups.size(); ++level)
+      tag_lookups[level] += added[level] - subtracted[level];
   }
 
   // ---- hits and misses in one cache
@@ -150,15 +151,16 @@ class CacheTree {
   }
 
   // ---- fills
-  // Fills an absent line into a cache that is not exclusive. `sharer`: the sharer bit of the next inner cache, or 0.
+  // Fills a line that the cache does not hold. The cache must not be exclusive. `sharer`: the sharer bit of the next
+  // inner cache, or 0.
   NEARFIELD_ALWAYS_INLINE void put(CacheNode& node, const CacheArray::SetAndTag& where, Address address,
                                    std::uint8_t state, unsigned sharer);
   // Fills a line that may already be present. If `state` has the flag `injected`, a device injects the line into one of
-  // the first `limit` ways (0: any way).
+  // the first `way_limit` ways (0: any way).
   void insert(CacheNode& node, Address address, std::uint8_t state) {
     insert(node, node.array.locate(address), address, state, 0);
   }
-  void insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state, int limit);
+  void insert(CacheNode& node, const CacheArray::SetAndTag& where, Address address, std::uint8_t state, int way_limit);
 
   // ---- evictions and removals (evictions.hpp)
   NEARFIELD_ALWAYS_INLINE void evict(CacheNode& node, Address address, std::uint8_t state);
@@ -185,11 +187,11 @@ class CacheTree {
   }
   // Must be called before a line is filled into this cache.
   void mark_used(CacheNode& node) {
-    if (!node.used) [[unlikely]]
+    if (!node.is_used) [[unlikely]]
       mark_first_use(node);
   }
 
-  CopyState copy_in(int variant, int core, int level, Address address) const;
+  CopyState cached_copy_state(int variant, int core, int level, Address address) const;
 
   // ---- counters
   LevelCounts& counts_of(const CacheNode& node) {
@@ -197,14 +199,14 @@ class CacheTree {
   }
   void write_to_memory() {
     ++dram_counts().writes;
-    ++writes_;
+    ++num_writes_;
   }
   void write_to_memory(Count stores) {
     dram_counts().writes += stores;
-    writes_ += static_cast<unsigned>(stores);
+    num_writes_ += static_cast<unsigned>(stores);
   }
   // Returns how many granules were written to DRAM since the last call.
-  unsigned take_write_count() { return std::exchange(writes_, 0U); }
+  unsigned take_write_count() { return std::exchange(num_writes_, 0U); }
   void count_transfers(Count lines) { variants_.counters().transfers += lines; }
   DramCounts& dram_counts() { return variants_.counters().dram; }
   Counts counts(int variant) const;  // without TLBs and page faults
@@ -222,7 +224,7 @@ class CacheTree {
   };
   void defer(const DeferredUpdate& update);
   void apply_deferred_updates(const Variants::GroupLeaders& leaders);
-  void build(const Machine& machine, bool ways_matter);
+  void build_tree(const Machine& machine, bool ways_matter);
   void recount_tag_lookups();
   void mark_first_use(CacheNode& node);
   void add_lines(CoherencePoint& point, int number, const CacheNode& node);
@@ -230,22 +232,22 @@ class CacheTree {
   template <class Function>
   void for_each_copy_inside(const CoherencePoint& point, Address granule, Function&& function);
   NEARFIELD_ALWAYS_INLINE void insert_into_victim_cache(CacheNode& node, Address address, std::uint8_t state);
-  NEARFIELD_ALWAYS_INLINE void evict_for_fill(CacheNode& node, const CacheArray::Way& way, bool injecting);
+  NEARFIELD_ALWAYS_INLINE void evict_for_fill(CacheNode& node, const CacheArray::Way& way, bool is_injection);
   void evict_from_victim_cache(CacheNode& node, const CacheArray::Way& way);
   bool remove_from_all_inner(CacheNode& node, Address address);
   bool remove_in_subtree(CacheNode& node, Address address, std::uint64_t bytes);
   bool remove_line(CacheNode& node, Address address);
 
   Variants variants_;
-  int levels_ = 0;
+  int num_levels_ = 0;
   std::uint64_t granule_bytes_ = 0;
   int granule_shift_ = 0;
   std::uint64_t l1_line_bytes_ = 0;
-  std::vector<std::unique_ptr<CacheNode>> nodes_;
-  std::vector<Caches> caches_of_core_;
+  std::vector<std::unique_ptr<CacheNode>> cache_nodes_;
+  std::vector<Caches> caches_by_core_;
   std::array<std::size_t, max_cache_levels> num_used_caches_{};
   CoherencePoint memory_point_;
-  unsigned writes_ = 0;
+  unsigned num_writes_ = 0;
   std::vector<DeferredUpdate> deferred_updates_;
   bool tracks_displaced_lines_ = false;  // an injection has evicted a line
 };
@@ -265,7 +267,7 @@ template <class Function>
 void CacheTree::for_each_copy_inside(const CoherencePoint& point, Address granule, Function&& function) {
   for_each_sharer(point, granule, [&](CacheNode& node) {
     bool may_be_inside = !node.is_inclusive_filter;
-    for (auto at = granule; node.used && at < granule + granule_bytes_; at += node.array.sub_block_bytes())
+    for (auto at = granule; node.is_used && at < granule + granule_bytes_; at += node.array.sub_block_bytes())
       if (const auto way = node.array.lookup(at)) {
         may_be_inside = true;
         function(node, way, at);

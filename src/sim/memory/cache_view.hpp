@@ -1,5 +1,5 @@
-// A view of one cache for the fast path (fast_path.hpp): several sets of one way group each, whose recency order needs
-// no virtual call. The view accesses only the sets that all variants share.
+// A view of one cache for the fast path (fast_path.hpp). Only for caches whose sets have one way group each and a
+// recency order that needs no virtual call. The view accesses only the sets that all variants share.
 #pragma once
 
 #include <bit>
@@ -8,17 +8,17 @@
 
 namespace nearfield::sim {
 
-// Tree pseudo-LRU (replacements/tree_plru.cpp): for each way, the tree bits on the path to the way, and those of them
-// that a use of the way sets. Bit n is node n.
+// Tree pseudo-LRU (replacements/tree_plru.cpp): for each way, the bits of the tree nodes on the path to the way, and
+// those of them that an access to the way sets; it clears the others. Bit n belongs to node n.
 struct PlruTree {
-  std::uint16_t path[ways_per_group]{}, away[ways_per_group]{};
+  std::uint16_t path_bits[ways_per_group]{}, set_bits[ways_per_group]{};
   constexpr explicit PlruTree(int ways) {
     for (int way = 0; way < ways; ++way)
       for (int node = 1, half = ways / 2; half > 0; half /= 2) {
-        const bool right = (way & half) != 0;
-        path[way] = static_cast<std::uint16_t>(path[way] | 1U << node);
-        if (!right) away[way] = static_cast<std::uint16_t>(away[way] | 1U << node);
-        node = 2 * node + right;
+        const bool is_right = (way & half) != 0;
+        path_bits[way] = static_cast<std::uint16_t>(path_bits[way] | 1U << node);
+        if (!is_right) set_bits[way] = static_cast<std::uint16_t>(set_bits[way] | 1U << node);
+        node = 2 * node + is_right;
       }
   }
 };
@@ -30,7 +30,7 @@ struct RecencyOrder {
     if (!plru) [[likely]]
       return promote_to_mru(set, way);
     auto bits = tree_bits(set);
-    bits = static_cast<std::uint16_t>((bits & ~plru->path[way]) | plru->away[way]);
+    bits = static_cast<std::uint16_t>((bits & ~plru->path_bits[way]) | plru->set_bits[way]);
     std::memcpy(set.age, &bits, sizeof bits);
   }
   // Returns the way to fill next. If the way holds a line, the caller must evict the line first.
@@ -38,7 +38,7 @@ struct RecencyOrder {
     if (!plru) [[likely]] {
       const auto oldest = lru_way(set, ways);
       if (oldest == 0) [[unlikely]] {  // the set has never been used
-        std::memcpy(set.age, first_ages, sizeof set.age);
+        std::memcpy(set.age, initial_ages, sizeof set.age);
         return 0;
       }
       return static_cast<unsigned>(std::countr_zero(oldest));
@@ -58,7 +58,7 @@ struct RecencyOrder {
 
   const PlruTree* plru = nullptr;  // nullptr: the order is lru
   int ways = 0;
-  std::uint8_t first_ages[ways_per_group]{};  // the initial ages of a set
+  std::uint8_t initial_ages[ways_per_group]{};  // the initial ages of a set
 
  private:
   static std::uint16_t tree_bits(const WayGroup& set) {

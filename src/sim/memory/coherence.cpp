@@ -2,84 +2,86 @@
 
 namespace nearfield::sim {
 
-Snooping::SnoopResult Snooping::snoop(CacheNode& node, const CacheNode& own, Address address, SnoopRequest request) {
-  return node.tracks_sharers ? snoop_sharers(node, own, address, request)
-                             : snoop_point(node.inner, &node, own, address, request);
+Snooping::SnoopResult Snooping::snoop(CacheNode& node, const CacheNode& requester_cache, Address address,
+                                      SnoopRequest request) {
+  return node.tracks_sharers ? snoop_sharers(node, requester_cache, address, request)
+                             : snoop_point(node.inner, &node, requester_cache, address, request);
 }
 
-Snooping::SnoopResult Snooping::snoop_sharers(CacheNode& node, const CacheNode& own, Address address,
+Snooping::SnoopResult Snooping::snoop_sharers(CacheNode& node, const CacheNode& requester_cache, Address address,
                                               SnoopRequest request) {
-  SnoopResult found;
+  SnoopResult result;
   const auto way = node.array.find_tag(node.array.locate(address));
-  if (!way) return snoop_point(node.inner, &node, own, address, request);
+  if (!way) return snoop_point(node.inner, &node, requester_cache, address, request);
   for (auto* cache : node.inner.caches) {
-    if (cache == &own || !(way.sharers() & cache->sharer_bit())) continue;
-    snoop_subtree(*cache, &node, address, request, found);
+    if (cache == &requester_cache || !(way.sharers() & cache->sharer_bit())) continue;
+    snoop_subtree(*cache, &node, address, request, result);
     if (request == SnoopRequest::invalidate) way.sharers() &= static_cast<std::uint16_t>(~cache->sharer_bit());
   }
-  return found;
+  return result;
 }
 
-// Snoops the caches of a coherence point, or only those that the point's directory lists. `at` is the shared cache at
-// that point; nullptr if the point is the memory.
-Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* at, const CacheNode& own, Address address,
-                                            SnoopRequest request) {
-  SnoopResult found;
-  const auto snoop_one = [&](CacheNode& cache) {
-    const bool had_line = found.has_line, is_held = snoop_subtree(cache, at, address, request, found);
-    if (found.has_line && !had_line) found.holder = cache.number;
+// Snoops the caches of a coherence point or, if the point has a directory, only those that the directory lists.
+// `shared_cache` is the cache at that point; nullptr if the point is the memory.
+Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* shared_cache,
+                                            const CacheNode& requester_cache, Address address, SnoopRequest request) {
+  SnoopResult result;
+  const auto snoop_one_cache = [&](CacheNode& cache) {
+    const bool had_line = result.has_line, is_held = snoop_subtree(cache, shared_cache, address, request, result);
+    if (result.has_line && !had_line) result.holder = cache.number;
     return is_held && request == SnoopRequest::read_shared;
   };
   if (!point.has_directory) {
     for (auto* cache : point.caches)
-      if (cache != &own) snoop_one(*cache);
-    return found;
+      if (cache != &requester_cache) snoop_one_cache(*cache);
+    return result;
   }
-  tree_.count_tag_lookups(point.tag_lookups, own.tag_lookups);
-  auto sharers = tree_.directory_add(point, own, address);
-  if (!sharers) return found;
+  tree_.count_tag_lookups(point.tag_lookups, requester_cache.tag_lookups);
+  auto sharers = tree_.directory_add(point, requester_cache, address);
+  if (!sharers) return result;
   sharers->for_each([&](int number) {
     auto& cache = *point.caches[static_cast<std::size_t>(number)];
-    if (&cache == &own) return;
+    if (&cache == &requester_cache) return;
     tree_.count_tag_lookups({}, cache.tag_lookups);
-    if (!snoop_one(cache)) tree_.directory_remove(point, address, number);
+    if (!snoop_one_cache(cache)) tree_.directory_remove(point, address, number);
   });
-  return found;
+  return result;
 }
 
 // Snoops `node` and all caches inside it for a whole granule, which may be several lines of an inner cache. Returns
-// whether one of these caches held a part of the granule. `at` is the cache where the requesting core's path and that
-// of `node` meet; nullptr: the memory. Outside L1, a lookup in a cache that the run has never used is counted but not
-// made, since a large machine has many such caches.
-bool Snooping::snoop_subtree(CacheNode& node, CacheNode* at, Address address, SnoopRequest request,
-                             SnoopResult& found) {
-  if (!node.used && node.level == 0) return false;
+// whether one of these caches held a part of the granule. `shared_cache` is the cache where the requesting core's path
+// to memory meets that of `node`; nullptr: the memory. Outside L1, a lookup in a cache that the run has never used is
+// counted but not made, since a large machine has many such caches.
+bool Snooping::snoop_subtree(CacheNode& node, CacheNode* shared_cache, Address address, SnoopRequest request,
+                             SnoopResult& result) {
+  if (!node.is_used && node.level == 0) return false;
   ++tree_.counts_of(node).snoops;
-  bool is_held = node.used && snoop_cache(node, at, address, request, found);
+  bool is_held = node.is_used && snoop_cache(node, shared_cache, address, request, result);
   if (node.inclusion == Inclusion::inclusive && !is_held) return false;
   const bool has_directory = node.inner.has_directory;
   if (has_directory) tree_.count_tag_lookups(node.inner.tag_lookups, {});
   tree_.for_each_sharer(node.inner, tree_.granule_of(address), [&](CacheNode& cache) {
     if (has_directory) tree_.count_tag_lookups({}, cache.tag_lookups);
-    is_held |= snoop_subtree(cache, at, address, request, found);
+    is_held |= snoop_subtree(cache, shared_cache, address, request, result);
   });
   return is_held;
 }
 
 // Snoops one cache, and returns whether it held a part of the granule.
-bool Snooping::snoop_cache(CacheNode& node, CacheNode* at, Address address, SnoopRequest request, SnoopResult& found) {
+bool Snooping::snoop_cache(CacheNode& node, CacheNode* shared_cache, Address address, SnoopRequest request,
+                           SnoopResult& result) {
   const auto granule = tree_.granule_of(address);
   bool is_held = false;
   for (auto part = granule; part < granule + tree_.granule_bytes(); part += node.array.sub_block_bytes()) {
     const auto way = node.array.lookup(part);
     if (!way) continue;
-    is_held = found.has_part = true;
-    const bool is_it = address - part < node.array.sub_block_bytes();
+    is_held = result.has_part = true;
+    const bool contains_address = address - part < node.array.sub_block_bytes();
     const auto state = node.array.state(way, part);
-    found.has_line |= is_it;
-    found.modified |= is_it && (state & modified);
-    found.part_modified |= (state & modified) != 0;
-    found.shared &= (state & shared) != 0;
+    result.has_line |= contains_address;
+    result.modified |= contains_address && (state & modified);
+    result.part_modified |= (state & modified) != 0;
+    result.shared &= (state & shared) != 0;
     if (request == SnoopRequest::invalidate) {
       if (state & injected) ++tree_.counts_of(node).injected_unused;
       node.array.remove(way, part);
@@ -89,11 +91,11 @@ bool Snooping::snoop_cache(CacheNode& node, CacheNode* at, Address address, Snoo
     node.array.add_state(way, part, shared);
     if (!(state & modified) || coherence_ == Coherence::moesi) continue;
     node.array.drop_state(way, part, modified);
-    const auto outer_copy = at ? at->array.lookup(part) : CacheArray::Way{};
+    const auto outer_copy = shared_cache ? shared_cache->array.lookup(part) : CacheArray::Way{};
     if (outer_copy)
-      at->array.add_state(outer_copy, part, modified);
+      shared_cache->array.add_state(outer_copy, part, modified);
     else
-      found.unwritten = true;
+      result.unwritten = true;
   }
   return is_held;
 }
@@ -102,9 +104,9 @@ void Snooping::invalidate_remote_copies(int core, int level, Address address) {
   for (int k = level + 1; k < tree_.num_levels(); ++k) {
     auto& node = tree_.cache_at(core, k);
     const auto way = node.array.lookup(address);
-    const auto& own = tree_.cache_at(core, k - 1);
-    if (way ? other_caches_may_have(node, way, own) : !node.is_inclusive_filter && node.is_coherence_point)
-      snoop(node, own, address, SnoopRequest::invalidate);
+    const auto& requester_cache = tree_.cache_at(core, k - 1);
+    if (way ? other_caches_may_have(node, way, requester_cache) : !node.is_inclusive_filter && node.is_coherence_point)
+      snoop(node, requester_cache, address, SnoopRequest::invalidate);
     if (!way) continue;
     const auto state = node.array.state(way, address);
     if (!(state & shared)) return;

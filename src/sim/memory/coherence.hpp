@@ -25,13 +25,15 @@ class Snooping {
   // `tree` must outlive this object.
   Snooping(CacheTree& tree, Coherence coherence) : tree_(tree), coherence_(coherence) {}
 
-  // Returns whether caches inside `node`, other than `own`, may hold the line that is in way `way` of `node`.
-  static bool other_caches_may_have(const CacheNode& node, const CacheArray::Way& way, const CacheNode& own) {
+  // Returns whether caches inside `node`, other than `requester_cache`, may hold the line that is in way `way` of
+  // `node`.
+  static bool other_caches_may_have(const CacheNode& node, const CacheArray::Way& way,
+                                    const CacheNode& requester_cache) {
     if (!node.is_coherence_point) return false;
-    return !node.tracks_sharers || (way.sharers() & ~(1U << own.number)) != 0;
+    return !node.tracks_sharers || (way.sharers() & ~(1U << requester_cache.number)) != 0;
   }
-  // Snoops the caches inside `node` other than `own`.
-  SnoopResult snoop(CacheNode& node, const CacheNode& own, Address address, SnoopRequest request);
+  // Snoops the caches inside `node` other than `requester_cache`.
+  SnoopResult snoop(CacheNode& node, const CacheNode& requester_cache, Address address, SnoopRequest request);
   // Snoops all last-level caches except the core's own.
   SnoopResult snoop_at_memory(int core, Address address, SnoopRequest request) {
     auto& point = tree_.memory_point();
@@ -41,16 +43,18 @@ class Snooping {
   // Invalidates all copies in other caches after a store into the core's cache of level `level`. Stops at the first
   // outer cache of the core whose copy is not shared, since no copy exists beyond that cache.
   void invalidate_remote_copies(int core, int level, Address address);
-  // Called if a load hits a cache while other caches inside that cache hold a part of the granule. Returns the state
-  // with which the line is filled into the inner caches. Counts write-backs and transfers between caches.
+  // Must be called if a load hits a cache while other caches inside that cache hold a part of the granule. Returns the
+  // state with which the line is filled into the inner caches. Counts write-backs and transfers between caches.
   std::uint8_t shared_state(const SnoopResult& snooped, std::uint8_t state);
 
  private:
-  SnoopResult snoop_sharers(CacheNode& node, const CacheNode& own, Address address, SnoopRequest request);
-  SnoopResult snoop_point(CoherencePoint& point, CacheNode* at, const CacheNode& own, Address address,
-                          SnoopRequest request);
-  bool snoop_subtree(CacheNode& node, CacheNode* at, Address address, SnoopRequest request, SnoopResult& found);
-  bool snoop_cache(CacheNode& node, CacheNode* at, Address address, SnoopRequest request, SnoopResult& found);
+  SnoopResult snoop_sharers(CacheNode& node, const CacheNode& requester_cache, Address address, SnoopRequest request);
+  SnoopResult snoop_point(CoherencePoint& point, CacheNode* shared_cache, const CacheNode& requester_cache,
+                          Address address, SnoopRequest request);
+  bool snoop_subtree(CacheNode& node, CacheNode* shared_cache, Address address, SnoopRequest request,
+                     SnoopResult& result);
+  bool snoop_cache(CacheNode& node, CacheNode* shared_cache, Address address, SnoopRequest request,
+                   SnoopResult& result);
 
   CacheTree& tree_;
   Coherence coherence_;

@@ -8,6 +8,7 @@
 #include "sim/engine/time_vector.hpp"
 #include "sim/memory/access.hpp"
 #include "sim/memory/timing_constants.hpp"
+#include "sim/memory/way_group.hpp"
 
 namespace nearfield::sim {
 

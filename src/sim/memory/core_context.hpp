@@ -1,5 +1,5 @@
-// Internals of MemoryModel: its components, and CoreContext, which bundles what an access of one core needs. Only
-// MemoryModel's own files include this.
+// Internals of MemoryModel: its components, and CoreContext, which bundles the components that an access of one core
+// uses. Only MemoryModel's own files include this.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace nearfield::sim {
 
-// One past the last physical address of a node. The same value stands for no line.
+// One past the last physical address of a node, which no_line also uses to stand for no line.
 inline constexpr Address end_of_memory = Address{1} << 37;
 inline constexpr Address no_line = end_of_memory;
 
@@ -32,13 +32,13 @@ struct MemoryModel::Caches {
 // The fast path is compiled for each configuration of a core's caches: whether there is a victim cache, whether its
 // lines have sub-blocks, and whether several variants are simulated. SlowPathConfig stands for caches that the fast
 // path cannot serve.
-template <bool victim_cache_, bool sub_blocks_, bool variants_>
+template <bool has_victim_cache_, bool has_sub_blocks_, bool has_variants_>
 struct FastPathConfig {
-  static constexpr bool fast = true, has_victim_cache = victim_cache_, has_sub_blocks = sub_blocks_,
-                        has_variants = variants_;
+  static constexpr bool is_fast = true, has_victim_cache = has_victim_cache_, has_sub_blocks = has_sub_blocks_,
+                        has_variants = has_variants_;
 };
 struct SlowPathConfig {
-  static constexpr bool fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = false;
+  static constexpr bool is_fast = false, has_victim_cache = false, has_sub_blocks = false, has_variants = false;
 };
 
 struct MemoryModel::CoreContext {
@@ -47,12 +47,12 @@ struct MemoryModel::CoreContext {
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path(Function&& function) const {
     has_variants() ? dispatch_fast_path_for<true>(function) : dispatch_fast_path_for<false>(function);
   }
-  template <bool variants_, class Function>
+  template <bool has_variants_, class Function>
   NEARFIELD_ALWAYS_INLINE void dispatch_fast_path_for(Function&& function) const {
     if (!path.is_fast) return function(SlowPathConfig{});
-    if (!path.has_victim_cache) return function(FastPathConfig<false, false, variants_>{});
-    if (path.l3.sub_blocks > 1) return function(FastPathConfig<true, true, variants_>{});
-    function(FastPathConfig<true, false, variants_>{});
+    if (!path.has_victim_cache) return function(FastPathConfig<false, false, has_variants_>{});
+    if (path.l3.sub_blocks > 1) return function(FastPathConfig<true, true, has_variants_>{});
+    function(FastPathConfig<true, false, has_variants_>{});
   }
 
   int core;
@@ -70,8 +70,8 @@ struct MemoryModel::CoreContext {
     Timing& timing;
     CoreClock& clock;
   };
-  std::vector<VariantClock> times;
-  bool has_variants() const { return times.size() > 1; }
+  std::vector<VariantClock> variant_clocks;
+  bool has_variants() const { return variant_clocks.size() > 1; }
 
   // ---- timing events
   NEARFIELD_ALWAYS_INLINE void add_event(const TimingEvent& event) const {
@@ -79,36 +79,41 @@ struct MemoryModel::CoreContext {
       flush_timing_events();
     events.add(event);
   }
-  NEARFIELD_ALWAYS_INLINE void add_hits(Access kind, unsigned bytes, Count count, Ps work) const {
+  NEARFIELD_ALWAYS_INLINE void add_hits(Access kind, unsigned bytes, Count count, Ps compute_time) const {
     if (kind == Access::store && timing.writes_through()) [[unlikely]]
-      return add_event(
-          {.type = TimingEvent::Type::write_through, .kind = kind, .bytes = bytes, .time = work, .count = count});
+      return add_event({.type = TimingEvent::Type::write_through,
+                        .kind = kind,
+                        .bytes = bytes,
+                        .time = compute_time,
+                        .count = count});
     if (events.is_full()) [[unlikely]]
       flush_timing_events();
-    events.add_hits(count, timing.hit_time(kind, work));
+    events.add_hits(count, timing.hit_time(kind, compute_time));
   }
   NEARFIELD_ALWAYS_INLINE void flush_timing_events() const {
     if (!events.empty()) apply_buffered_events();
   }
   [[gnu::noinline]] void apply_buffered_events() const {
-    for (auto& time : times) time.timing.apply_events(time.clock, events.events());
+    for (auto& variant_clock : variant_clocks) variant_clock.timing.apply_events(variant_clock.clock, events.events());
     events.clear();
   }
   // Applies an event to the clock of one variant only. Buffered events must have been flushed.
   void apply_event(std::size_t variant, const TimingEvent& event) const {
-    auto& time = times[variant];
-    time.timing.apply_events(time.clock, {&event, 1});
+    auto& variant_clock = variant_clocks[variant];
+    variant_clock.timing.apply_events(variant_clock.clock, {&event, 1});
   }
 
-  // Adds one event per variant: the event that `event_of` returns for the leader of the variant's group.
+  // Adds an event to the clock of each variant: the event that `event_of` returns for the leader of the variant's
+  // group.
   template <class EventOf>
   void add_event_per_group(const Variants::GroupLeaders& leaders, EventOf&& event_of) const {
-    if (!leaders.has_several()) return add_event(event_of(0));
+    if (!leaders.has_several_groups()) return add_event(event_of(0));
     flush_timing_events();
-    for (std::size_t v = 0; v < times.size(); ++v) apply_event(v, event_of(leaders[v]));
+    for (std::size_t v = 0; v < variant_clocks.size(); ++v) apply_event(v, event_of(leaders[v]));
   }
 
-  // ---- lines that may be in flight under any variant, by hash; a line that has arrived may still be marked
+  // ---- prefetched lines in flight, by hash. A line that is in flight under any variant is marked; a line that has
+  // arrived may still be marked.
   void mark_in_flight(Address line) const { in_flight[InFlightLines::bucket_of(line)] = true; }
   // Returns whether the address's line may be in flight under any variant.
   NEARFIELD_ALWAYS_INLINE bool is_in_flight(Address address) const {
@@ -118,7 +123,8 @@ struct MemoryModel::CoreContext {
     if (!marked) [[likely]]
       return false;
     flush_timing_events();
-    marked = std::ranges::any_of(times, [&](auto& time) { return time.clock.in_flight.may_contain(granule); });
+    marked = std::ranges::any_of(
+        variant_clocks, [&](auto& variant_clock) { return variant_clock.clock.in_flight.may_contain(granule); });
     return marked;
   }
   mutable std::array<bool, InFlightLines::num_buckets> in_flight{};

@@ -1,5 +1,5 @@
-// The counters of a simulated node. Tests hold these laws: hits + misses = accesses of every cache; a cache's accesses
-// are the misses of the next inner level, and the stores that the inner level writes through.
+// The counters of a simulated node. The tests check these laws: for every cache, hits + misses = accesses, and its
+// accesses are the misses of the next inner level and the stores that this inner level writes through.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct LevelCounts {
 
   bool operator==(const LevelCounts&) const = default;
   LevelCounts& operator+=(const LevelCounts& other) { return add(other, 1); }
-  // Adds `times` times the other counters. A negative `times` gives differences of snapshots.
+  // Adds the other counters, multiplied by `times`; -1 subtracts them.
   LevelCounts& add(const LevelCounts& other, std::int64_t times) {
     for (auto field : {&LevelCounts::hits, &LevelCounts::misses, &LevelCounts::evictions, &LevelCounts::write_backs,
                        &LevelCounts::back_invalidations, &LevelCounts::snoops, &LevelCounts::invalidations,
@@ -75,7 +75,7 @@ struct Counts {
   bool operator==(const Counts&) const = default;
   // Adds the counts of another node of the same machine.
   Counts& operator+=(const Counts& other) { return add(other, 1); }
-  // Adds `times` times the counts; -1 subtracts them.
+  // Adds the other counters, multiplied by `times`; -1 subtracts them.
   Counts& add(const Counts& other, std::int64_t times) {
     levels.resize(std::max(levels.size(), other.levels.size()));
     for (std::size_t l = 0; l < other.levels.size(); ++l) levels[l].add(other.levels[l], times);

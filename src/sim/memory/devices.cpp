@@ -40,8 +40,8 @@ void DeviceAccesses::remove_other_copies(std::span<CacheNode* const> holders, Ad
   });
 }
 
-// Injects a granule into `holders` line by line, since an inclusive cache may have room for fewer lines than a granule
-// has.
+// Injects a granule into `holders` line by line, since an inclusive cache may have room for fewer lines than the
+// granule consists of.
 void DeviceAccesses::put_granule(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target) {
   auto& target_node = *holders.back();
   for (auto at = granule; at < granule + tree_.granule_bytes(); at += target_node.array.sub_block_bytes()) {

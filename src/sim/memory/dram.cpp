@@ -4,9 +4,9 @@ namespace nearfield::sim {
 
 DramTiming::DramTiming(const Machine& machine, const std::array<double, num_memory_speeds>& slowdown)
     : cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores),
-      homes_(static_cast<std::size_t>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_)),
-      memories_(homes_ * (1 + machine.dram.tiers.size())),
-      remote_(ps_from_ns(machine.dram.remote_ns)),
+      num_homes_(static_cast<std::size_t>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_)),
+      memories_(num_homes_ * (1 + machine.dram.tiers.size())),
+      remote_latency_(ps_from_ns(machine.dram.remote_ns)),
       bank_bytes_(static_cast<std::uint64_t>(machine.dram.bank_interleave_bytes)),
       granule_bytes_(static_cast<std::uint64_t>(machine.caches.back().line_bytes / machine.caches.back().sub_blocks)),
       tier_page_bytes_(machine.pages.page_bytes) {
@@ -17,10 +17,10 @@ DramTiming::DramTiming(const Machine& machine, const std::array<double, num_memo
   for (const MemoryTier& tier : dram.tiers) {
     tier_speeds_.push_back(make_speed(tier.latency_ns, tier.gb_per_s, through_caches_ns, slowdown));
     share += tier.share;
-    tier_ends_.push_back(static_cast<std::uint64_t>(std::nearbyint(share * 0x1p32)));
+    cumulative_tier_shares_.push_back(static_cast<std::uint64_t>(std::nearbyint(share * 0x1p32)));
   }
   for (std::size_t l = 0; l < num_memory_speeds; ++l) bank_busy_.at[l] = ps_from_ns(dram.bank_busy_ns * slowdown[l]);
-  for (std::size_t home = 0; home < homes_; ++home)
+  for (std::size_t home = 0; home < num_homes_; ++home)
     if (dram.banks > 1 && dram.bank_busy_ns > 0)
       memory_of(home, 0).bank_free.resize(static_cast<std::size_t>(dram.banks));
 }

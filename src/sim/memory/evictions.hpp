@@ -19,11 +19,11 @@ inline void CacheTree::put(CacheNode& node, const CacheArray::SetAndTag& where, 
   if (sharer) way.sharers() = static_cast<std::uint16_t>(sharer);
 }
 
-inline void CacheTree::evict_for_fill(CacheNode& node, const CacheArray::Way& way, bool injecting) {
+inline void CacheTree::evict_for_fill(CacheNode& node, const CacheArray::Way& way, bool is_injection) {
   node.array.for_each_sub_block(way, [&](Address address) {
     auto state = node.array.state(way, address);
     if (node.inclusion == Inclusion::inclusive && back_invalidate(node, way, address)) state |= modified;
-    if (injecting) [[unlikely]] {
+    if (is_injection) [[unlikely]] {
       ++counts_of(node).injected_victims;
       defer({DeferredUpdate::Kind::displaced, variants_.current_run().leader(), granule_of(address), &node});
       tracks_displaced_lines_ = true;
@@ -67,11 +67,11 @@ inline void CacheTree::insert_into_victim_cache(CacheNode& node, Address address
 }
 
 inline void CacheTree::evict_to_memory(CacheNode& node, const CacheArray::Way& way) {
-  const auto held = node.array.count_sub_blocks(way);
-  counts_of(node).evictions += held.sub_blocks;
-  counts_of(node).injected_unused += held.injected;
-  counts_of(node).write_backs += held.modified;
-  write_to_memory(held.modified);
+  const auto sub_block_counts = node.array.count_sub_blocks(way);
+  counts_of(node).evictions += sub_block_counts.sub_blocks;
+  counts_of(node).injected_unused += sub_block_counts.injected;
+  counts_of(node).write_backs += sub_block_counts.modified;
+  write_to_memory(sub_block_counts.modified);
 }
 
 }  // namespace nearfield::sim

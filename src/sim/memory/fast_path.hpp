@@ -1,8 +1,9 @@
-// The fast path of a core's access: through L1 and L2 caches of the most common kinds and an optional victim cache as
-// L3, for lines that no other core holds. Changes states and counters exactly as Hierarchy::load() and store() do, in
-// the same order, but without snooping. All preconditions are checked before the first change. If one fails, or a set
-// differs between variants, functions return `slow` without side effects, and the caller takes the slow path.
-// Development builds also simulate every access on the slow path and compare the results (memory.cpp).
+// The fast path of a core's access: a short implementation for L1 and L2 caches of the most common kinds and an
+// optional victim cache as L3, and for lines that no other core holds. It changes states and counters exactly as
+// Hierarchy::load() and store() do, in the same order, but without snooping. All preconditions are checked before the
+// first change. If one fails, or a set differs between variants, functions return `needs_slow_path` without side
+// effects, and the caller takes the slow path. Development builds also simulate every access on the slow path and
+// compare the results (memory.cpp).
 #pragma once
 
 #include "sim/memory/evictions.hpp"
@@ -15,55 +16,56 @@ class FastPath {
  public:
   using AccessType = Hierarchy::AccessType;
   using Location = CacheView::Location;
-  static constexpr int slow = -1;
+  static constexpr int needs_slow_path = -1;
 
   NEARFIELD_ALWAYS_INLINE FastPath(Hierarchy& hierarchy, const Hierarchy::Path& path)
       : tree_(hierarchy.tree_), path_(path), counters_(tree_.variants().common_counters()) {}
 
-  // Makes one access within one L1 line. Returns the level that supplied the line, or `slow`.
-  NEARFIELD_ALWAYS_INLINE int access(bool store, Address address) {
-    if constexpr (!Config::fast) return slow;
+  // Makes one access within one L1 line. Returns the level that supplied the line, or `needs_slow_path`.
+  NEARFIELD_ALWAYS_INLINE int access(bool is_store, Address address) {
+    if constexpr (!Config::is_fast) return needs_slow_path;
     const auto in_l1 = path_.l1.locate(address);
-    if (Config::has_variants && !path_.l1.is_common_set(in_l1)) return slow;
+    if (Config::has_variants && !path_.l1.is_common_set(in_l1)) return needs_slow_path;
     auto& set = *in_l1.set;
-    const auto found = path_.l1.find(in_l1);
-    const auto way = static_cast<unsigned>(std::countr_zero(found));
-    if (!store) {
-      if (!found) return access_beyond_l1<AccessType::load>(address, in_l1);
+    const auto hit_mask = path_.l1.find(in_l1);
+    const auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
+    if (!is_store) {
+      if (!hit_mask) return access_beyond_l1<AccessType::load>(address, in_l1);
       record_l1_hit(set, way);
       if (set.flags[way] & (injected | prefetched)) [[unlikely]] {
-        is_first_use_ = set.flags[way] & prefetched;
+        is_first_use_of_prefetch_ = set.flags[way] & prefetched;
         set.flags[way] &= static_cast<std::uint8_t>(~(injected | prefetched));
       }
       return 0;
     }
-    if (path_.l1_writes_through) return store_through(address, in_l1, found);
-    if (!found) return access_beyond_l1<AccessType::store>(address, in_l1);
-    if (set.flags[way] & shared) return slow;
+    if (path_.l1_writes_through) return store_through(address, in_l1, hit_mask);
+    if (!hit_mask) return access_beyond_l1<AccessType::store>(address, in_l1);
+    if (set.flags[way] & shared) return needs_slow_path;
     record_l1_hit(set, way);
     if (set.flags[way] != modified) {
-      is_first_use_ = set.flags[way] & prefetched;
+      is_first_use_of_prefetch_ = set.flags[way] & prefetched;
       set.flags[way] = modified;
     }
     return 0;
   }
   // Returns whether the last access was the first use of a line that was prefetched into L1.
-  bool is_first_use() const { return is_first_use_; }
-  // Counts `count` more accesses to the line of the last access, which the fast path has handled. They are L1 hits, or
-  // stores that L1 writes through.
-  NEARFIELD_ALWAYS_INLINE void count_repeats(bool store, Count count) {
-    if (!store || !path_.l1_writes_through) {
+  bool is_first_use_of_prefetch() const { return is_first_use_of_prefetch_; }
+  // Counts `count` further accesses to the line of the last access, which the fast path must have handled. The accesses
+  // are L1 hits, or stores that L1 writes through.
+  NEARFIELD_ALWAYS_INLINE void count_repeats(bool is_store, Count count) {
+    if (!is_store || !path_.l1_writes_through) {
       counters_.levels[0].hits += count;
       return;
     }
-    (stored_in_l1_ ? counters_.levels[0].hits : counters_.levels[0].misses) += count;
+    (is_stored_in_l1_ ? counters_.levels[0].hits : counters_.levels[0].misses) += count;
     counters_.levels[1].hits += count;
   }
-  // Prefetches a line into L2. Returns the level that supplied the line, 0 if L2 already holds it, or `slow`.
+  // Prefetches a line into L2. Returns the level that supplied the line, 0 if L2 already holds it, or
+  // `needs_slow_path`.
   int prefetch(Address address) {
-    if constexpr (!Config::has_victim_cache) return slow;
+    if constexpr (!Config::has_victim_cache) return needs_slow_path;
     const auto in_l2 = path_.l2.locate(address);
-    if (Config::has_variants && !path_.l2.is_common_set(in_l2)) return slow;
+    if (Config::has_variants && !path_.l2.is_common_set(in_l2)) return needs_slow_path;
     if (path_.l2.find(in_l2)) return 0;
     return fetch_into_l2<AccessType::prefetch>(address, {}, in_l2);
   }
@@ -74,113 +76,116 @@ class FastPath {
     path_.l1.touch(set, way);
   }
 
-  NEARFIELD_ALWAYS_INLINE int store_through(Address address, const Location& in_l1, std::uint32_t found) {
-    if (!found && was_displaced_by_injection(0, address)) return slow;
+  NEARFIELD_ALWAYS_INLINE int store_through(Address address, const Location& in_l1, std::uint32_t hit_mask) {
+    if (!hit_mask && was_displaced_by_injection(0, address)) return needs_slow_path;
     const int level = access_beyond_l1<AccessType::store_through>(address, in_l1);
-    if (level == slow) return slow;
-    stored_in_l1_ = found != 0;
-    if (!found) {
+    if (level == needs_slow_path) return needs_slow_path;
+    is_stored_in_l1_ = hit_mask != 0;
+    if (!hit_mask) {
       ++counters_.levels[0].misses;
       return level;
     }
-    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    const auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
     record_l1_hit(*in_l1.set, way);
     if (in_l1.set->flags[way] != 0) in_l1.set->flags[way] = 0;
     return level;
   }
 
   // Makes an access that missed L1, or a store that L1 writes through. Returns the level that supplied the line, or
-  // `slow`.
-  template <AccessType use>
+  // `needs_slow_path`.
+  template <AccessType access_type>
   NEARFIELD_ALWAYS_INLINE int access_beyond_l1(Address address, const Location& in_l1) {
     const auto in_l2 = path_.l2.locate(address);
-    if (Config::has_variants && !path_.l2.is_common_set(in_l2)) return slow;
-    const auto found = path_.l2.find(in_l2);
-    if (!found) return fetch_into_l2<use>(address, in_l1, in_l2);
-    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    if (Config::has_variants && !path_.l2.is_common_set(in_l2)) return needs_slow_path;
+    const auto hit_mask = path_.l2.find(in_l2);
+    if (!hit_mask) return fetch_into_l2<access_type>(address, in_l1, in_l2);
+    const auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
     auto& set = *in_l2.set;
     if ((set.flags[way] & shared) | (set.sharers[way] & ~path_.own_bit)) [[unlikely]]
-      return slow;
-    if (use != AccessType::store_through &&
+      return needs_slow_path;
+    if (access_type != AccessType::store_through &&
         !(can_fill_l1(in_l1, in_l2, ways_per_group) && !was_displaced_by_injection(0, address)))
-      return slow;
+      return needs_slow_path;
     ++counters_.levels[1].hits;
     path_.l2.touch(set, way);
-    if (use == AccessType::store_through) {
+    if (access_type == AccessType::store_through) {
       if (set.flags[way] != modified) set.flags[way] = modified;
       return 1;
     }
     if (set.flags[way] & ~modified) set.flags[way] &= modified;
     if (set.sharers[way] != path_.own_bit) set.sharers[way] = path_.own_bit;
-    fill_l1(in_l1, use == AccessType::store ? modified : 0);
+    fill_l1(in_l1, access_type == AccessType::store ? modified : 0);
     return 1;
   }
 
   // Fetches a line that missed L2 from the victim cache or from memory. Returns the level that supplied the line (3:
-  // memory), or `slow`.
-  template <AccessType use>
+  // memory), or `needs_slow_path`.
+  template <AccessType access_type>
   NEARFIELD_ALWAYS_INLINE int fetch_into_l2(Address address, const Location& in_l1, const Location& in_l2) {
-    if constexpr (!Config::has_victim_cache) return slow;
-    constexpr bool counts = use != AccessType::prefetch;  // whether hits and misses are counted
-    constexpr bool fills_l1 = use == AccessType::load || use == AccessType::store;
+    if constexpr (!Config::has_victim_cache) return needs_slow_path;
+    constexpr bool is_counted = access_type != AccessType::prefetch;  // whether hits and misses are counted
+    constexpr bool fills_l1 = access_type == AccessType::load || access_type == AccessType::store;
     const auto &l2 = path_.l2, &l3 = path_.l3;
     // ---- preconditions
     const auto in_l3 = l3.locate(address);
-    if (Config::has_variants && !l3.is_common_set(in_l3)) return slow;
-    const auto found = l3.find(in_l3);
-    const auto way = static_cast<unsigned>(std::countr_zero(found));
-    const bool hits = found && has_sub_block(in_l3, way, address);
-    const unsigned state = hits ? victim_cache_state(in_l3, way, address) : 0;
+    if (Config::has_variants && !l3.is_common_set(in_l3)) return needs_slow_path;
+    const auto hit_mask = l3.find(in_l3);
+    const auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
+    const bool is_l3_hit = hit_mask && has_sub_block(in_l3, way, address);
+    const unsigned state = is_l3_hit ? victim_cache_state(in_l3, way, address) : 0;
     auto& set = *in_l2.set;
-    const auto way_of_fill = l2.way_to_fill(set);
-    const bool is_full = set.tag[way_of_fill] != no_tag;
-    if ((state & shared) || (is_full && (set.flags[way_of_fill] & (shared | injected)))) return slow;
-    const Address evicted = l2.address_of(in_l2, way_of_fill);
-    Location evicted_in_l3;
+    const auto fill_way = l2.way_to_fill(set);
+    const bool is_full = set.tag[fill_way] != no_tag;
+    if ((state & shared) || (is_full && (set.flags[fill_way] & (shared | injected)))) return needs_slow_path;
+    const Address victim = l2.address_of(in_l2, fill_way);
+    Location victim_in_l3;
     if (is_full) {
-      evicted_in_l3 = l3.locate(evicted);
-      if (Config::has_variants && !eviction_is_common(in_l2, way_of_fill, evicted, evicted_in_l3)) return slow;
+      victim_in_l3 = l3.locate(victim);
+      if (Config::has_variants && !eviction_is_common(in_l2, fill_way, victim, victim_in_l3)) return needs_slow_path;
     }
-    if (fills_l1 && !(can_fill_l1(in_l1, in_l2, way_of_fill) && !was_displaced_by_injection(0, address))) return slow;
-    if (counts && (was_displaced_by_injection(1, address) || (!hits && was_displaced_by_injection(2, address))))
-      return slow;
-    if (path_.has_coherence_point && !add_to_directories(address, hits)) return slow;
+    if (fills_l1 && !(can_fill_l1(in_l1, in_l2, fill_way) && !was_displaced_by_injection(0, address)))
+      return needs_slow_path;
+    if (is_counted &&
+        (was_displaced_by_injection(1, address) || (!is_l3_hit && was_displaced_by_injection(2, address))))
+      return needs_slow_path;
+    if (path_.has_coherence_point && !add_to_directories(address, is_l3_hit)) return needs_slow_path;
 
     // ---- changes
-    if (counts) ++counters_.levels[1].misses;
-    if (hits) {
-      counters_.levels[2].hits += counts;
-      remove_from_victim_cache(in_l3, way, address, counts);
+    if (is_counted) ++counters_.levels[1].misses;
+    if (is_l3_hit) {
+      counters_.levels[2].hits += is_counted;
+      remove_from_victim_cache(in_l3, way, address, is_counted);
     } else {
-      counters_.levels[2].misses += counts;
-      ++(counts ? counters_.dram.reads : counters_.dram.prefetches);
+      counters_.levels[2].misses += is_counted;
+      ++(is_counted ? counters_.dram.reads : counters_.dram.prefetches);
     }
     tree_.mark_used(*path_.l2_node);
-    if (is_full) insert_into_victim_cache(in_l2, way_of_fill, evicted, evicted_in_l3);
-    const bool is_modified = use == AccessType::store_through || (state & modified);
-    const unsigned marks = is_modified * unsigned{modified} + (use == AccessType::prefetch) * unsigned{prefetched};
-    l2.fill(in_l2, way_of_fill, static_cast<std::uint8_t>(marks));
-    set.sharers[way_of_fill] = path_.l2_node->tracks_sharers ? path_.own_bit : 0;
-    counters_.levels[1].prefetches += use == AccessType::prefetch;
-    if (fills_l1) fill_l1(in_l1, use == AccessType::store ? modified : 0);
-    return hits ? 2 : 3;
+    if (is_full) insert_into_victim_cache(in_l2, fill_way, victim, victim_in_l3);
+    const bool is_modified = access_type == AccessType::store_through || (state & modified);
+    const unsigned marks =
+        is_modified * unsigned{modified} + (access_type == AccessType::prefetch) * unsigned{prefetched};
+    l2.fill(in_l2, fill_way, static_cast<std::uint8_t>(marks));
+    set.sharers[fill_way] = path_.l2_node->tracks_sharers ? path_.own_bit : 0;
+    counters_.levels[1].prefetches += access_type == AccessType::prefetch;
+    if (fills_l1) fill_l1(in_l1, access_type == AccessType::store ? modified : 0);
+    return is_l3_hit ? 2 : 3;
   }
 
   // ---- preconditions
 
   // Returns whether L1 can be filled without snooping: the line that L1 evicts is clean, or L2 holds that line in a way
-  // other than `emptied_way`, which L2 is about to evict.
-  NEARFIELD_ALWAYS_INLINE bool can_fill_l1(const Location& in_l1, const Location& in_l2, unsigned emptied_way) const {
+  // other than `l2_fill_way`, which L2 is about to evict.
+  NEARFIELD_ALWAYS_INLINE bool can_fill_l1(const Location& in_l1, const Location& in_l2, unsigned l2_fill_way) const {
     const auto& l1 = path_.l1;
-    const auto way_of_fill = l1.way_to_fill(*in_l1.set);
-    const unsigned flags = in_l1.set->flags[way_of_fill];
-    if (!(flags & (modified | injected)) || in_l1.set->tag[way_of_fill] == no_tag) [[likely]]
-      return path_.l1_node->used;
+    const auto fill_way = l1.way_to_fill(*in_l1.set);
+    const unsigned flags = in_l1.set->flags[fill_way];
+    if (!(flags & (modified | injected)) || in_l1.set->tag[fill_way] == no_tag) [[likely]]
+      return path_.l1_node->is_used;
     if (flags & injected) return false;
-    const auto victim_in_l2 = path_.l2.locate(l1.address_of(in_l1, way_of_fill));
-    if (Config::has_variants && !path_.l2.is_common_set(victim_in_l2)) return false;
-    const auto found = path_.l2.find(victim_in_l2);
-    return found && (victim_in_l2.set != in_l2.set || path_.l2_includes_l1 || !(found >> emptied_way & 1));
+    const auto l1_victim_in_l2 = path_.l2.locate(l1.address_of(in_l1, fill_way));
+    if (Config::has_variants && !path_.l2.is_common_set(l1_victim_in_l2)) return false;
+    const auto hit_mask = path_.l2.find(l1_victim_in_l2);
+    return hit_mask && (l1_victim_in_l2.set != in_l2.set || path_.l2_includes_l1 || !(hit_mask >> l2_fill_way & 1));
   }
   // Returns whether an injected line has displaced this line from the core's cache of this level, so that a miss of the
   // line must be counted.
@@ -188,14 +193,14 @@ class FastPath {
     return tree_.tracks_displaced_lines() && tree_.was_displaced_by_injection(path_.cache_at(level), address);
   }
   // Returns whether evicting this line from L2 touches only sets that are the same in all variants.
-  bool eviction_is_common(const Location& in_l2, unsigned way_of_fill, Address evicted,
-                          const Location& evicted_in_l3) const {
-    if (!path_.l3.is_common_set(evicted_in_l3)) return false;
+  bool eviction_is_common(const Location& in_l2, unsigned fill_way, Address victim,
+                          const Location& victim_in_l3) const {
+    if (!path_.l3.is_common_set(victim_in_l3)) return false;
     if (!path_.l2_includes_l1) return true;
-    return !(in_l2.set->sharers[way_of_fill] & ~path_.own_bit) && path_.l1.is_common_set(path_.l1.locate(evicted));
+    return !(in_l2.set->sharers[fill_way] & ~path_.own_bit) && path_.l1.is_common_set(path_.l1.locate(victim));
   }
-  // Adds the line to the directories of the coherence points that it passes on the way from the victim cache (or from
-  // memory, if the victim cache does not hold the line) to L2. Returns whether no other cache can hold the line.
+  // Adds the line to the directories of the coherence points between L2 and the victim cache or, if the victim cache
+  // does not hold the line, between L2 and memory. Returns whether no other cache can hold the line.
   bool add_to_directories(Address address, bool is_in_victim_cache) {
     auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
     if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
@@ -232,31 +237,31 @@ class FastPath {
     path_.l3.remove(*in_l3.set, way);
   }
   // Moves a line that L2 evicts into the victim cache.
-  NEARFIELD_ALWAYS_INLINE void insert_into_victim_cache(const Location& in_l2, unsigned way_of_fill, Address evicted,
-                                                        const Location& evicted_in_l3) {
-    bool is_modified = (in_l2.set->flags[way_of_fill] & modified) != 0;
-    if (path_.l2_includes_l1) is_modified |= back_invalidate(in_l2, way_of_fill, evicted);
+  NEARFIELD_ALWAYS_INLINE void insert_into_victim_cache(const Location& in_l2, unsigned fill_way, Address victim,
+                                                        const Location& victim_in_l3) {
+    bool is_modified = (in_l2.set->flags[fill_way] & modified) != 0;
+    if (path_.l2_includes_l1) is_modified |= back_invalidate(in_l2, fill_way, victim);
     ++counters_.levels[1].evictions;
     counters_.levels[1].write_backs += is_modified;
     tree_.mark_used(*path_.l3_node);
-    const auto found = path_.l3.find(evicted_in_l3);
-    auto way = static_cast<unsigned>(std::countr_zero(found));
-    if (!found) {
-      way = path_.l3.way_to_fill(*evicted_in_l3.set);
-      if (evicted_in_l3.set->tag[way] != no_tag) evict_to_memory(evicted_in_l3, way);
+    const auto hit_mask = path_.l3.find(victim_in_l3);
+    auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
+    if (!hit_mask) {
+      way = path_.l3.way_to_fill(*victim_in_l3.set);
+      if (victim_in_l3.set->tag[way] != no_tag) evict_to_memory(victim_in_l3, way);
     }
-    add_to_victim_cache(evicted_in_l3, way, evicted, is_modified);
+    add_to_victim_cache(victim_in_l3, way, victim, is_modified);
   }
   // Removes a line that L2 evicts from the L1 caches. Returns whether one of these copies was modified.
-  NEARFIELD_ALWAYS_INLINE bool back_invalidate(const Location& in_l2, unsigned way_of_fill, Address evicted) {
-    const unsigned sharers = in_l2.set->sharers[way_of_fill];
-    if (sharers & ~path_.own_bit) return tree_.back_invalidate(*path_.l2_node, {in_l2.set, way_of_fill}, evicted);
+  NEARFIELD_ALWAYS_INLINE bool back_invalidate(const Location& in_l2, unsigned fill_way, Address victim) {
+    const unsigned sharers = in_l2.set->sharers[fill_way];
+    if (sharers & ~path_.own_bit) return tree_.back_invalidate(*path_.l2_node, {in_l2.set, fill_way}, victim);
     if (sharers == 0) return false;
-    const auto in_l1 = path_.l1.locate(evicted);
-    const auto found = path_.l1.find(in_l1);
-    if (!found) [[likely]]
+    const auto in_l1 = path_.l1.locate(victim);
+    const auto hit_mask = path_.l1.find(in_l1);
+    if (!hit_mask) [[likely]]
       return false;
-    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    const auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
     const unsigned state = in_l1.set->flags[way];
     path_.l1.remove(*in_l1.set, way);
     ++counters_.levels[0].back_invalidations;
@@ -306,13 +311,13 @@ class FastPath {
   NEARFIELD_ALWAYS_INLINE void fill_l1(const Location& in_l1, std::uint8_t state) {
     const auto& l1 = path_.l1;
     ++counters_.levels[0].misses;
-    const auto way_of_fill = l1.way_to_fill(*in_l1.set);
-    if (in_l1.set->tag[way_of_fill] != no_tag) {
+    const auto fill_way = l1.way_to_fill(*in_l1.set);
+    if (in_l1.set->tag[fill_way] != no_tag) {
       ++counters_.levels[0].evictions;
-      if (in_l1.set->flags[way_of_fill] & modified) [[unlikely]]
-        write_back_to_l2(l1.address_of(in_l1, way_of_fill));
+      if (in_l1.set->flags[fill_way] & modified) [[unlikely]]
+        write_back_to_l2(l1.address_of(in_l1, fill_way));
     }
-    l1.fill(in_l1, way_of_fill, state);
+    l1.fill(in_l1, fill_way, state);
   }
   void write_back_to_l2(Address address) {
     ++counters_.levels[0].write_backs;
@@ -323,7 +328,7 @@ class FastPath {
   CacheTree& tree_;
   const Hierarchy::Path& path_;
   CounterBlock& counters_;
-  bool stored_in_l1_ = false, is_first_use_ = false;
+  bool is_stored_in_l1_ = false, is_first_use_of_prefetch_ = false;
 };
 
 }  // namespace nearfield::sim

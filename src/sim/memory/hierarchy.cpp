@@ -213,7 +213,7 @@ LookupResult Hierarchy::load(int core, Address address) {
   const auto way = l1.array.find(where, address);
   if (!way) return handle_miss<FetchKind::load>(core, 0, address, where);
   LookupResult found;
-  found.first_use = l1.array.state(way, address) & prefetched;
+  found.is_first_use_of_prefetch = l1.array.state(way, address) & prefetched;
   tree_.record_hit(l1, way, address);
   return found;
 }
@@ -268,7 +268,7 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
   const auto way = node.array.find(where, address);
   if (!way) return handle_miss<FetchKind::store>(core, level, address, where);
   LookupResult found{level};
-  found.first_use = level == 0 && (node.array.state(way, address) & prefetched);
+  found.is_first_use_of_prefetch = level == 0 && (node.array.state(way, address) & prefetched);
   found.upgraded = store_hit(core, node, way, address);
   return found;
 }

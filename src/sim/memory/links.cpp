@@ -25,28 +25,28 @@ std::vector<int> hops_of_hubs(const Machine& machine) {
   std::vector<int> hops;
   if (!machine.links) return hops;
   const auto routers = make_hub_topology(machine);
-  for (int hub = 0; hub < num_hubs(machine); ++hub) hops.push_back(routers->hops(0, hub));
+  for (int hub = 0; hub < num_hubs(machine); ++hub) hops.push_back(routers->num_hops(0, hub));
   return hops;
 }
 
 HubLinks::HubLinks(const Machine& machine) {
   if (!machine.links) return;
   const auto routers = make_hub_topology(machine);
-  const int hubs = num_hubs(machine), between = routers->num_links();
+  const int num_node_hubs = num_hubs(machine), num_router_links = routers->num_links();
   cores_per_hub_ = cores_per_hub(machine);
-  hubs_ = static_cast<std::size_t>(hubs);
-  first_router_ = ps_from_ns(machine.dram.remote_ns);
+  num_hubs_ = static_cast<std::size_t>(num_node_hubs);
+  closest_remote_latency_ = ps_from_ns(machine.dram.remote_ns);
   ps_per_byte_ = machine.links->gb_per_s > 0 ? 1e3 / machine.links->gb_per_s : 0;
-  links_.resize(static_cast<std::size_t>(between + 2 * hubs));
-  routes_.resize(hubs_ * hubs_);
-  for (int from = 0; from < hubs; ++from)
-    for (int to = 0; to < hubs; ++to) {
+  links_.resize(static_cast<std::size_t>(num_router_links + 2 * num_node_hubs));
+  routes_.resize(num_hubs_ * num_hubs_);
+  for (int from = 0; from < num_node_hubs; ++from)
+    for (int to = 0; to < num_node_hubs; ++to) {
       if (from == to) continue;
-      auto& route = routes_[static_cast<std::size_t>(from) * hubs_ + static_cast<std::size_t>(to)];
+      auto& route = routes_[static_cast<std::size_t>(from) * num_hubs_ + static_cast<std::size_t>(to)];
       routers->route(from, to, route.links);
-      route.beyond_first = ps_from_ns(machine.links->hop_ns) * static_cast<double>(route.links.size());
-      route.links.insert(route.links.begin(), between + from);
-      route.links.push_back(between + hubs + to);
+      route.extra_latency = ps_from_ns(machine.links->hop_ns) * static_cast<double>(route.links.size());
+      route.links.insert(route.links.begin(), num_router_links + from);
+      route.links.push_back(num_router_links + num_node_hubs + to);
     }
 }
 

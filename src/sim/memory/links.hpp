@@ -1,8 +1,8 @@
 // Transfers of lines between the hubs of a node (NUMA): the extra latency of memories and caches that are several
 // routers away, and the queueing of lines on links. A line crosses the link out of one hub, the links between routers
-// and the link into the other hub, and occupies each link for the transfer time of the line's bytes. Left out: requests
-// and acknowledgements, which are short; the time from one link of a route to the next, so that a line occupies all
-// links of its route at its arrival; the snoop of the holder of an unmodified line.
+// and the link into the other hub, and occupies each link for the transfer time of the line's bytes. Not modeled:
+// requests and acknowledgements, which are short; the time from one link of a route to the next, so that a line
+// occupies all links of its route at its arrival; the snoop of the holder of an unmodified line.
 #pragma once
 
 #include <vector>
@@ -23,10 +23,10 @@ class HubLinks {
 
   bool has_links() const { return !links_.empty(); }
   // Returns the extra latency of a remote memory over that of the closest remote memory.
-  Ps latency_beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).beyond_first; }
-  // Returns the extra latency of a line from another core's cache that arises because requester, home and holder are on
-  // different hubs: the request goes to the home hub and from there to the holder, and the holder sends the line to the
-  // requester.
+  Ps latency_beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).extra_latency; }
+  // Returns the extra latency of a line from another core's cache that is due to the distances between the hubs of the
+  // requester, the line's home memory and the holder: the request goes to the home hub and from there to the holder,
+  // and the holder sends the line to the requester.
   Ps extra_latency_via_home(int core, int core_at_home, int holder) const {
     return std::nearbyint(
         (round_trip(core, core_at_home) + round_trip(core_at_home, holder) + round_trip(holder, core)) / 2);
@@ -47,20 +47,20 @@ class HubLinks {
  private:
   struct Route {
     std::vector<int> links;
-    Ps beyond_first = 0;
+    Ps extra_latency = 0;
   };
 
   std::size_t hub_of(int core) const { return static_cast<std::size_t>(core / cores_per_hub_); }
-  const Route& route(int from, int to) const { return routes_[hub_of(from) * hubs_ + hub_of(to)]; }
+  const Route& route(int from, int to) const { return routes_[hub_of(from) * num_hubs_ + hub_of(to)]; }
   Ps round_trip(int from, int to) const {
-    return hub_of(from) == hub_of(to) ? 0 : first_router_ + route(from, to).beyond_first;
+    return hub_of(from) == hub_of(to) ? 0 : closest_remote_latency_ + route(from, to).extra_latency;
   }
   Bus& link_bus(int number) { return links_[static_cast<std::size_t>(number)]; }
   Ps transfer_time(std::uint64_t bytes) const { return std::nearbyint(static_cast<double>(bytes) * ps_per_byte_); }
 
   int cores_per_hub_ = 1;
-  std::size_t hubs_ = 0;
-  Ps first_router_ = 0;
+  std::size_t num_hubs_ = 0;
+  Ps closest_remote_latency_ = 0;
   double ps_per_byte_ = 0;
   std::vector<Bus> links_;     // first those between routers, then those out of each hub, then those into each hub
   std::vector<Route> routes_;  // from each hub to each hub

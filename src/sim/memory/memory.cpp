@@ -9,9 +9,11 @@ namespace nearfield::sim {
 namespace {
 
 constexpr Count split_check_period = 1 << 14;  // diverging accesses between two decisions on a split
-constexpr Count one_in = 4;                    // if more than one access in four diverges, separate models are faster
+// Separate models are faster if more than one in this number of accesses has different outcomes under different
+// variants.
+constexpr Count accesses_per_divergence = 4;
 
-// Builds for development also simulate each access in a model without the fast path, whose results must be the same.
+// Development builds also simulate each access in a model without the fast path, whose results must be the same.
 #ifdef NEARFIELD_CHECK_FAST_PATH
 constexpr bool checks_fast_path = true;
 #else
@@ -22,7 +24,7 @@ constexpr bool checks_fast_path = false;
 
 NodeMemory::NodeMemory(const Machine& machine, const std::array<double, num_memory_speeds>& memory_slowdown,
                        int variants, bool limits_ways)
-    : cores_(machine.cores), variants_(variants), next_check_(split_check_period) {
+    : num_cores_(machine.cores), num_variants_(variants), next_split_check_(split_check_period) {
   models_.push_back(std::make_unique<MemoryModel>(machine, memory_slowdown, variants, limits_ways));
   if (variants > 1) machine_ = std::make_unique<const Machine>(machine);
   if constexpr (checks_fast_path) {
@@ -35,24 +37,24 @@ NodeMemory::~NodeMemory() = default;
 
 void NodeMemory::split_if_faster() {
   const auto& group = *models_.front();
-  if (group.diverging_accesses() < next_check_) [[likely]]
+  if (group.num_diverging_accesses() < next_split_check_) [[likely]]
     return;
-  next_check_ = group.diverging_accesses() + split_check_period;
+  next_split_check_ = group.num_diverging_accesses() + split_check_period;
   const auto l1 = group.counts(0).levels.front();
   const Count accesses = l1.hits + l1.misses, recent_accesses = accesses - std::min(accesses, accesses_at_last_check_);
   accesses_at_last_check_ = accesses;
-  if (recent_accesses <= one_in * split_check_period) split_variants();
+  if (recent_accesses <= accesses_per_divergence * split_check_period) split_into_models();
 }
 
-void NodeMemory::split_variants() {
-  const int variants = models_.front()->separable_variants();
+void NodeMemory::split_into_models() {
+  const int variants = models_.front()->num_separable_variants();
   if (variants == 1) return;
   const auto group = std::move(models_.front());
   models_.clear();
   for (int v = 0; v < variants; ++v) models_.push_back(std::make_unique<MemoryModel>(*machine_, *group, v));
 }
 
-std::pair<MemoryModel&, int> NodeMemory::find_model(int variant) const {
+std::pair<MemoryModel&, int> NodeMemory::model_of_variant(int variant) const {
   return is_split() ? std::pair<MemoryModel&, int>{*models_[static_cast<std::size_t>(variant)], 0}
                     : std::pair<MemoryModel&, int>{*models_.front(), variant};
 }
@@ -72,10 +74,10 @@ NEARFIELD_ALWAYS_INLINE void NodeMemory::simulate(Function&& function) {
 }
 
 void NodeMemory::check_fast_path() const {
-  for (int v = 0; v < variants_; ++v) {
-    const auto [model, number] = find_model(v);
+  for (int v = 0; v < num_variants_; ++v) {
+    const auto [model, number] = model_of_variant(v);
     bool is_same = model.counts(number) == slow_model_->counts(v);
-    for (int core = 0; core < cores_; ++core) is_same &= model.now(core, number) == slow_model_->now(core, v);
+    for (int core = 0; core < num_cores_; ++core) is_same &= model.now(core, number) == slow_model_->now(core, v);
     if (!is_same) throw std::logic_error("an access has another result on the fast path than on the slow path");
   }
 }
@@ -87,8 +89,8 @@ void NodeMemory::access(int core, Access kind, Address address, unsigned bytes) 
 }
 
 void NodeMemory::sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes,
-                       unsigned bytes, Ps work) {
-  simulate([&](MemoryModel& model) { model.sweep(core, kind, address, count, stride_bytes, bytes, work); });
+                       unsigned bytes, Ps compute_time) {
+  simulate([&](MemoryModel& model) { model.sweep(core, kind, address, count, stride_bytes, bytes, compute_time); });
 }
 
 void NodeMemory::copy(int core, Address to, Address from, std::uint64_t bytes) {
@@ -105,28 +107,29 @@ void NodeMemory::replay(int core, std::span<const Address> addresses, Access kin
 
 // ---- accesses of devices
 
-// Calls `function` with each model, the number of the model's first variant, and the start of the transfer under the
-// model's variants. Returns the completion time under all variants.
+// Calls `function` with each model, the number of the model's first variant, and the start time of the transfer under
+// the model's variants. Returns the completion time under all variants.
 template <class Function>
 ConfigClock NodeMemory::transfer(const ConfigClock& start, Function&& function) {
   if constexpr (checks_fast_path) function(*slow_model_, 0, start);
   if (!is_split()) return function(*models_.front(), 0, start);
-  ConfigClock done(start.variants());
-  for (int v = 0; v < start.variants(); ++v)
-    done[v] = function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of_variant(v))[0];
-  return done;
+  ConfigClock completion(start.num_variants());
+  for (int v = 0; v < start.num_variants(); ++v)
+    completion[v] =
+        function(*models_[static_cast<std::size_t>(v)], static_cast<std::size_t>(v), start.of_variant(v))[0];
+  return completion;
 }
 
 ConfigClock NodeMemory::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                                   const ConfigClock& start) {
-  return transfer(start, [&](MemoryModel& model, std::size_t first, const ConfigClock& part) {
-    return model.dma_write(address, bytes, targets.subspan(first), part);
+  return transfer(start, [&](MemoryModel& model, std::size_t first, const ConfigClock& model_start) {
+    return model.dma_write(address, bytes, targets.subspan(first), model_start);
   });
 }
 
 ConfigClock NodeMemory::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
-  return transfer(start, [&](MemoryModel& model, std::size_t, const ConfigClock& part) {
-    return model.dma_read(address, bytes, part);
+  return transfer(start, [&](MemoryModel& model, std::size_t, const ConfigClock& model_start) {
+    return model.dma_read(address, bytes, model_start);
   });
 }
 
@@ -143,13 +146,13 @@ void NodeMemory::invalidate_all() {
 // ---- clocks and counts
 
 const TimeVector& NodeMemory::now(int core, int variant) const {
-  const auto [model, number] = find_model(variant);
+  const auto [model, number] = model_of_variant(variant);
   return model.now(core, number);
 }
 
 ConfigClock NodeMemory::clock(int core) const {
-  ConfigClock all(variants_);
-  for (int v = 0; v < variants_; ++v) all[v] = now(core, v);
+  ConfigClock all(num_variants_);
+  for (int v = 0; v < num_variants_; ++v) all[v] = now(core, v);
   return all;
 }
 
@@ -169,7 +172,7 @@ void NodeMemory::drain(int core) {
 }
 
 Counts NodeMemory::counts(int variant) const {
-  const auto [model, number] = find_model(variant);
+  const auto [model, number] = model_of_variant(variant);
   return model.counts(number);
 }
 
@@ -177,9 +180,9 @@ void NodeMemory::reset_counts() {
   simulate([&](MemoryModel& model) { model.reset_counts(); });
 }
 
-CopyState NodeMemory::copy_in(int core, int level, Address address, int variant) const {
-  const auto [model, number] = find_model(variant);
-  return model.copy_in(core, level, address, number);
+CopyState NodeMemory::cached_copy_state(int core, int level, Address address, int variant) const {
+  const auto [model, number] = model_of_variant(variant);
+  return model.cached_copy_state(core, level, address, number);
 }
 
 }  // namespace nearfield::sim

@@ -5,33 +5,33 @@
 // All calls come from one thread, in the order in which the cores act.
 //
 // NodeMemory can simulate several variants at once: NIC policies, which differ in where a device's writes go. All
-// variants execute the same accesses; cache contents and times differ. The results are those of a separate memory per
-// variant. One MemoryModel simulates all variants as a group as long as most accesses have the same outcome in all
-// variants; after that, each variant has a model of its own.
+// variants execute the same accesses; cache contents and times differ. The results are the same as those of a separate
+// memory per variant. One MemoryModel simulates all variants as a group as long as most accesses have the same outcome
+// in all variants; after that, each variant has a model of its own.
 //
-// An access of core c to a line is simulated as follows (the oracle in the tests follows these words):
+// An access of core c to a line is simulated as follows (the reference memory in the tests implements these rules):
 //
 // 1. The caches between c and memory are looked up, innermost first. A hit in an exclusive cache moves the line out of
-//    it. The line is then filled into every cache inside the one that had it, outermost first, except for exclusive
-//    ones and, for stores, write-through ones that missed. An evicted line goes to the next outer cache: always if
-//    that is exclusive, otherwise only if the line is modified; a copy that is present there already is then only
-//    marked modified. Beyond the last cache, modified lines are written to memory. A line evicted from an inclusive
-//    cache is first removed from all caches inside it, and is modified if one of these copies was.
-// 2. Where the path to memory meets the caches of other cores (a coherence point: a cache shared with them, or the
-//    memory), these are snooped: by a load if the levels inside that point missed, by a store unless it has exclusive
-//    ownership. A load leaves their copies shared: a modified copy is then written to the coherence point (mesi) or
-//    stays with its owner (moesi). A store removes their copies.
+//    that cache. The line is then filled into every cache inside the one that had it, outermost first, except for
+//    exclusive caches and, for stores, write-through caches that missed. An evicted line goes to the next outer cache
+//    if that cache is exclusive or the line is modified; if a non-exclusive outer cache already has a copy, the copy is
+//    merely marked modified. Beyond the last cache, modified lines are written to memory. A line that an inclusive
+//    cache evicts is first removed from all caches inside it, and counts as modified if one of these copies was.
+// 2. The point where the path to memory meets the paths of other cores is a coherence point: a cache that the cores
+//    share, or the memory. There the caches of the other cores are snooped, by a load if the levels inside the point
+//    missed, by a store unless c has the line exclusively. A load leaves their copies shared: a modified copy is
+//    written to the coherence point (mesi) or stays with its owner (moesi). A store removes their copies.
 // 3. A copy is modified, owned (moesi: modified and shared), exclusive or shared. A line that no other core has is
-//    filled exclusive; a store makes it modified. If hubs are linked, the line's home has a directory: a line that is
-//    requested at the memory's coherence point and that no other core modified is read from DRAM there, whoever else
-//    has it.
-// 4. Coherence, DRAM and DMA work in the longest line of all caches (the longest sub-block, where lines have these):
-//    the coherence granule.
+//    filled exclusive; a store makes it modified. If a node consists of linked hubs, the hub of a line's home memory
+//    has a directory: a line that is requested at the memory's coherence point and that no other core has modified is
+//    read from DRAM, even if other caches hold it.
+// 4. Coherence, DRAM and DMA work in units of the coherence granule: the longest cache line of all levels (the longest
+//    sub-block, where lines have sub-blocks).
 //
-// Time: an access costs Core::cycles_per_access. A load that depends on the one before it (chase) also waits for its
-// data. Otherwise the core waits for data only if Core::outstanding_misses are in flight, if it is Core::window
-// instructions ahead of a load whose data has not arrived, or in drain(); for non-temporal accesses, if
-// Core::outstanding_bypass of these are in flight. How accesses are grouped into sweeps changes no count and no time.
+// Time: an access costs Core::cycles_per_access. A load that depends on the preceding load (chase) also waits for its
+// data. Otherwise the core waits for data only if Core::outstanding_misses misses are in flight, if it is Core::window
+// instructions ahead of a load whose data has not arrived, or in drain(). It waits before a non-temporal access if
+// Core::outstanding_bypass of these are in flight. Grouping accesses into sweeps changes no count and no time.
 #pragma once
 
 #include <array>
@@ -67,9 +67,9 @@ class NodeMemory {
 
   // ---- accesses of cores
   void access(int core, Access kind, Address address, unsigned bytes);
-  // Makes `count` accesses to `bytes` each, `stride_bytes` apart, with `work` of computation per access.
+  // Makes `count` accesses to `bytes` each, `stride_bytes` apart, with a computation of `compute_time` before each.
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes,
-             Ps work = 0);
+             Ps compute_time = 0);
   // Copies in pieces of one L1 line. Each piece is loaded, then stored, in words of 8 bytes; the remainder is copied
   // in single bytes. If the machine has Core::copy_bytes_per_cycle, a piece is one load and one store, by vectors.
   void copy(int core, Address to, Address from, std::uint64_t bytes);
@@ -77,9 +77,10 @@ class NodeMemory {
   void replay(int core, std::span<const Reference> trace);
   void replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes);
 
-  // ---- accesses of devices. dma_write() and dma_read() return the completion time of a transfer that begins at
-  // `start`. A read takes granules that a cache holds whole or modified from that cache, and the rest from DRAM. A read
-  // pays the DRAM latency once, because its lines are pipelined. `targets` has one entry per variant.
+  // ---- accesses of devices
+  // Each call returns the completion time of a transfer that begins at `start`. `targets` has one entry per variant. A
+  // read takes a granule that a cache holds in whole or modified from that cache, and other granules from DRAM. A read
+  // pays the DRAM latency once, because its lines are pipelined.
   ConfigClock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                         const ConfigClock& start);
   ConfigClock dma_read(Address address, std::uint64_t bytes, const ConfigClock& start);
@@ -88,11 +89,11 @@ class NodeMemory {
   void invalidate_range(Address address, std::uint64_t bytes);  // in all caches; modified lines reach memory
   void invalidate_all();
 
-  // From now on, simulates each variant in a model of its own. Counts and times are the same as without a split. A
-  // split is faster if many accesses have different outcomes under different variants, so NodeMemory also splits
-  // automatically once more than one access in four diverges. Does nothing if a cache has random replacement, since all
-  // variants share one generator.
-  void split_variants();
+  // From this call on, simulates each variant in a model of its own. Counts and times are the same as without a split.
+  // A split makes the simulation faster if many accesses have different outcomes under different variants, so
+  // NodeMemory also splits automatically once more than one access in four does. Does nothing if a cache has random
+  // replacement, since all variants share one generator.
+  void split_into_models();
   bool is_split() const { return models_.size() > 1; }
 
   // ---- clocks
@@ -106,24 +107,24 @@ class NodeMemory {
   void reset_counts();
 
   // Returns whether and in which state the core's cache of that level holds the line; for tests and for buffer states.
-  CopyState copy_in(int core, int level, Address address, int variant = 0) const;
+  CopyState cached_copy_state(int core, int level, Address address, int variant = 0) const;
 
  private:
   void split_if_faster();
   // Returns the model that simulates a variant, and the number of the variant in that model.
-  std::pair<MemoryModel&, int> find_model(int variant) const;
+  std::pair<MemoryModel&, int> model_of_variant(int variant) const;
   template <class Function>
   void simulate(Function&& function);
   template <class Function>
   ConfigClock transfer(const ConfigClock& start, Function&& function);
   void check_fast_path() const;
 
-  int cores_, variants_;
+  int num_cores_, num_variants_;
   std::unique_ptr<const Machine> machine_;  // if there are several variants
   // One model of all variants or, after a split, one model per variant.
   std::vector<std::unique_ptr<MemoryModel>> models_;
   std::unique_ptr<MemoryModel> slow_model_;  // in development builds: checks the results of the other models
-  Count next_check_;                  // the number of diverging accesses at which the next decision on a split is due
+  Count next_split_check_;            // the number of diverging accesses at which the next decision on a split is due
   Count accesses_at_last_check_ = 0;  // accesses of all cores
 };
 

@@ -21,7 +21,7 @@ class DramTransfer {
     if (run.granules == 0) run.begin = address;
     ++run.granules;
   }
-  // Posts the write-backs of `granules` granules, which caches make before the next granule of the transfer passes.
+  // Posts the write-backs of `granules` granules, which caches make before the next granule of the transfer.
   void write_back(std::size_t variant, Address address, unsigned granules) {
     if (granules == 0) return;
     flush_run(variant);
@@ -57,7 +57,7 @@ class DramTransfer {
 struct GranuleBatch {
   static constexpr std::size_t capacity = 32;
   struct Outcome {
-    bool passes;  // the granule is read from or written to DRAM
+    bool uses_dram;  // the granule is read from or written to DRAM
     unsigned writes;
   };
   struct Granule {
@@ -87,35 +87,35 @@ std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std
   flush_timing_events();
   auto& tree = caches_->tree;
   DramTransfer transfer(timings_, tree.granule_bytes(), start);
-  Variants::Mask passes = 0;
+  Variants::Mask dram_variants = 0;
   GranuleBatch granules;
   const auto run_action = [&] {
     const bool whole = granules.granules[0].bytes == tree.granule_bytes();
     const auto leaders = tree.run(whole ? classes : tree.variants().single_class(), [&](int variant) {
       auto& outcomes = granules.outcomes[static_cast<std::size_t>(variant)];
       for (std::size_t i = 0; i < granules.count; ++i) {
-        const bool passes_dram = action(variant, tree.granule_of(granules.granules[i].address), whole);
-        outcomes[i] = {passes_dram, tree.take_write_count()};
+        const bool uses_dram = action(variant, tree.granule_of(granules.granules[i].address), whole);
+        outcomes[i] = {uses_dram, tree.take_write_count()};
       }
     });
     for (std::size_t v = 0; v < timings_.size(); ++v)
       for (std::size_t i = 0; i < granules.count; ++i) {
         const auto& outcome = granules.outcomes[leaders[v]][i];
         transfer.write_back(v, granules.granules[i].address, outcome.writes);
-        if (!outcome.passes) continue;
-        passes |= static_cast<Variants::Mask>(1U << v);
+        if (!outcome.uses_dram) continue;
+        dram_variants |= static_cast<Variants::Mask>(1U << v);
         transfer.pass_granule(v, granules.granules[i].address, granules.granules[i].bytes);
       }
     granules.count = 0;
   };
   for_each_granule(address, bytes, [&](Address at, std::uint64_t piece) {
-    const bool joins = granules.count < GranuleBatch::capacity &&
-                       (granules.count == 0 || granules.granules[granules.count - 1].bytes == piece);
-    if (!joins) run_action();
+    const bool fits_batch = granules.count < GranuleBatch::capacity &&
+                            (granules.count == 0 || granules.granules[granules.count - 1].bytes == piece);
+    if (!fits_batch) run_action();
     granules.granules[granules.count++] = {at, piece};
   });
   if (granules.count > 0) run_action();
-  return {transfer.completion_time(), passes};
+  return {transfer.completion_time(), dram_variants};
 }
 
 ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
@@ -136,7 +136,7 @@ ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::sp
 ConfigClock MemoryModel::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
   auto [done, waits] = transfer(address, bytes, start, caches_->tree.variants().single_class(),
                                 [&](int, Address granule, bool) { return caches_->devices.read_granule(granule); });
-  for (int v = 0; v < start.variants(); ++v)
+  for (int v = 0; v < start.num_variants(); ++v)
     if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency(address);
   return done;
 }

@@ -1,7 +1,7 @@
-// The caches of a node's cores, coherence between them, TLBs, DRAM and clocks (memory.hpp says what an access does),
-// under one variant or a group of variants. Work that is common to all variants of a group is done once (variants.hpp),
-// then the clocks of each variant advance. NodeMemory (memory.hpp) calls MemoryModel and documents the functions of the
-// same names.
+// The caches of a node's cores, coherence between them, TLBs, DRAM and clocks, under one variant or a group of
+// variants. memory.hpp describes what an access does. Work that is common to all variants of a group is done once
+// (variants.hpp), then the clocks of each variant advance. NodeMemory (memory.hpp) calls MemoryModel and documents the
+// functions of the same names.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class MemoryModel {
 
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes,
-             Ps work);
+             Ps compute_time);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
   void replay(int core, std::span<const Reference> trace);
   void replay(int core, std::span<const Address> addresses, Access kind, unsigned bytes);
@@ -54,13 +54,13 @@ class MemoryModel {
 
   Counts counts(int variant) const;
   void reset_counts();
-  CopyState copy_in(int core, int level, Address address, int variant) const;
+  CopyState cached_copy_state(int core, int level, Address address, int variant) const;
 
   void disable_fast_path();
   // Returns the number of variants if each can be moved into a model of its own; otherwise 1.
-  int separable_variants() const;
+  int num_separable_variants() const;
   // Returns how many accesses had different outcomes under different variants.
-  Count diverging_accesses() const { return diverging_accesses_; }
+  Count num_diverging_accesses() const { return num_diverging_accesses_; }
 
  private:
   using Timings = std::vector<std::unique_ptr<Timing>>;  // one per variant
@@ -70,19 +70,20 @@ class MemoryModel {
   Timings take_timings(int variant);
   const CoreContext& core_context(int core) const;
   void flush_timing_events() const;
-  void translate(const CoreContext& context, Access kind, Address address, Count times);
-  void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
-  void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void translate(const CoreContext& context, Access kind, Address address, Count num_accesses);
+  void access_spanning_lines(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps compute_time);
+  void access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps compute_time);
   void copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes);
   void add_prefetchers(const Machine& machine);
   // Makes accesses within one L1 line, on the fast path for this configuration of caches (core_context.hpp) if
   // possible.
-  void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps work);
+  void dispatch_access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Ps compute_time);
   template <class Config>
-  void access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
+  void access_line(const CoreContext& context, Access kind, Address address, unsigned bytes, Count num_accesses,
+                   Ps compute_time);
   template <class Config>
   void sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count, std::uint64_t stride,
-                   bool downward, unsigned bytes, Ps work);
+                   bool is_downward, unsigned bytes, Ps compute_time);
   struct SameKindTrace;
   template <class Trace>
   void replay_all(int core, const Trace& trace);
@@ -91,8 +92,10 @@ class MemoryModel {
                     std::size_t prefetch_end, int far_level);
   // Functions of the slow path and of the prefetcher (memory_slow_path.cpp).
   struct Outcomes;
-  void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count times, Ps work);
-  void repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count, Ps work);
+  void access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count num_accesses,
+                        Ps compute_time);
+  void repeat_access_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
+                          Ps compute_time);
   template <class Config>
   bool prefetch(const CoreContext& context, Address line);
   template <class Config>
@@ -100,7 +103,7 @@ class MemoryModel {
   template <class Config>
   bool run_prefetcher(const CoreContext& context, const Outcomes& outcomes);
   template <class Config>
-  bool prefetch_nth(const CoreContext& context, const Outcomes& outcomes, int n);
+  bool prefetch_nth_line(const CoreContext& context, const Outcomes& outcomes, int n);
   template <class Action>
   std::pair<ConfigClock, unsigned char> transfer(Address address, std::uint64_t bytes, const ConfigClock& start,
                                                  const std::array<unsigned char, max_variants>& classes,
@@ -108,19 +111,19 @@ class MemoryModel {
   template <class Function>
   void for_each_granule(Address address, std::uint64_t bytes, Function&& function);
 
-  std::unique_ptr<Counts> counts_of_tlbs_;  // only the counts of TLBs and page faults are used
+  std::unique_ptr<Counts> tlb_counts_;  // only the counts of TLBs and page faults are used
   std::unique_ptr<Caches> caches_;
   std::unique_ptr<PageFrames> frames_;
   Timings timings_;
   std::unique_ptr<Translation> translation_;
   std::vector<StreamPrefetcher> prefetchers_;  // one per core
-  std::unique_ptr<TimingEventBuffer> events_;
+  std::unique_ptr<TimingEventBuffer> timing_events_;
   std::vector<CoreContext> contexts_;                     // one per core
   mutable const CoreContext* current_context_ = nullptr;  // the core whose events are buffered
-  Count diverging_accesses_ = 0;
-  bool translates_ = false;
+  Count num_diverging_accesses_ = 0;
+  bool has_translation_ = false;
   Ps copy_ps_per_byte_ = 0;  // time of a load or of a store per copied byte; 0: copies access words
-  Ps per_access_;
+  Ps issue_time_;
   bool prefetch_may_evict_trigger_ = false;  // a prefetched line may evict the line whose access triggered the prefetch
 };
 

@@ -14,15 +14,15 @@ struct MemoryModel::Outcomes {
     unsigned writes;  // granules written to memory
     std::optional<StreamPrefetcher::PrefetchRequest> prefetch;
   };
-  const Outcome& outcome_of(std::size_t variant) const { return by[leaders[variant]]; }
+  const Outcome& outcome_of(std::size_t variant) const { return outcome_by_leader[leaders[variant]]; }
 
-  std::array<Outcome, max_variants> by;  // indexed by the leader of a group
+  std::array<Outcome, max_variants> outcome_by_leader;  // indexed by the leader of a group
   Variants::GroupLeaders leaders;
 };
 
-// Makes `times` accesses to one L1 line on the slow path.
+// Makes `num_accesses` accesses to one L1 line on the slow path.
 void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
-                                   Count times, Ps work) {
+                                   Count num_accesses, Ps compute_time) {
   auto& hierarchy = context.hierarchy;
   auto& tree = context.tree;
   const bool store = is_store(kind);
@@ -30,11 +30,11 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   const bool advances_on_use = context.prefetcher && context.prefetcher->advances_on_use();
   Outcomes outcomes;
   const auto access = [&](int variant) {
-    auto& outcome = outcomes.by[static_cast<std::size_t>(variant)];
+    auto& outcome = outcomes.outcome_by_leader[static_cast<std::size_t>(variant)];
     outcome.found = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
     outcome.writes = tree.take_write_count();
     outcome.prefetch.reset();
-    if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.first_use && advances_on_use)))
+    if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.is_first_use_of_prefetch && advances_on_use)))
       outcome.prefetch = context.prefetcher->on_miss(address);
   };
   if (context.has_variants() && !advances_on_use && hierarchy.hits_l1_in_all_variants(context.core, store, address))
@@ -43,15 +43,15 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
     outcomes.leaders = tree.run(access);
   // A store that takes its line from other caches occupies the core longer.
   const auto time_of = [&](const Outcomes::Outcome& outcome) {
-    return outcome.found.upgraded ? work + context.timing.upgrade_time(outcome.found.level) : work;
+    return outcome.found.upgraded ? compute_time + context.timing.upgrade_time(outcome.found.level) : compute_time;
   };
-  const bool diverged = outcomes.leaders.has_several();
-  diverging_accesses_ += diverged;
-  if (!diverged && outcomes.by[0].found.level == 0 && !context.is_in_flight(address))
-    context.add_hits(kind, bytes, 1, time_of(outcomes.by[0]));
+  const bool diverged = outcomes.leaders.has_several_groups();
+  num_diverging_accesses_ += diverged;
+  if (!diverged && outcomes.outcome_by_leader[0].found.level == 0 && !context.is_in_flight(address))
+    context.add_hits(kind, bytes, 1, time_of(outcomes.outcome_by_leader[0]));
   else
     context.add_event_per_group(outcomes.leaders, [&](std::size_t leader) -> TimingEvent {
-      const auto& outcome = outcomes.by[leader];
+      const auto& outcome = outcomes.outcome_by_leader[leader];
       const auto type = outcome.found.level > 0 ? TimingEvent::Type::miss : TimingEvent::Type::hit_under_fill;
       return {.type = type,
               .kind = kind,
@@ -62,12 +62,12 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
               .time = time_of(outcome)};
     });
   if (context.prefetcher) run_prefetcher<SlowPathConfig>(context, outcomes);
-  if (times > 1) repeat_slow(context, kind, address, bytes, times - 1, work);
+  if (num_accesses > 1) repeat_access_slow(context, kind, address, bytes, num_accesses - 1, compute_time);
 }
 
 // Makes `count` further accesses to the line of the last access.
-void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address address, unsigned bytes, Count count,
-                              Ps work) {
+void MemoryModel::repeat_access_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
+                                     Count count, Ps compute_time) {
   auto& tree = context.tree;
   std::array<unsigned, max_variants> writes;
   const auto repeat = [&](int variant) {
@@ -79,11 +79,11 @@ void MemoryModel::repeat_slow(const CoreContext& context, Access kind, Address a
     leaders = tree.run(repeat);
   else
     tree.run_on_common_sets([&] { repeat(0); });
-  if (leaders.has_several() || writes[0] > 0)
+  if (leaders.has_several_groups() || writes[0] > 0)
     context.add_event_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
       return {.type = TimingEvent::Type::memory_writes, .writes = writes[leader], .address = address};
     });
-  context.add_hits(kind, bytes, count, work);
+  context.add_hits(kind, bytes, count, compute_time);
 }
 
 // Prefetches a line in a model of one variant, if a slot is free. Returns whether the line was fetched.
@@ -94,8 +94,8 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   std::optional<LookupResult> from;
   const int level = context.prefetcher->level();
   const int fast_level =
-      level == 1 ? FastPath<Config>(context.hierarchy, context.path).prefetch(line) : FastPath<Config>::slow;
-  if (fast_level == FastPath<Config>::slow)
+      level == 1 ? FastPath<Config>(context.hierarchy, context.path).prefetch(line) : FastPath<Config>::needs_slow_path;
+  if (fast_level == FastPath<Config>::needs_slow_path)
     from = context.hierarchy.prefetch(context.core, level, line);
   else if (fast_level > 0)
     from = {fast_level};
@@ -115,13 +115,13 @@ bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   if constexpr (!Config::has_variants) {
     const auto request = context.prefetcher->on_miss(address);
     bool fetched = false;
-    for (int n = 0; request && n <= request->before; ++n)
+    for (int n = 0; request && n <= request->num_lines_before; ++n)
       fetched |= request->nth_line(n) < end_of_memory && prefetch<Config>(context, request->nth_line(n));
     return fetched;
   }
   Outcomes outcomes;
   const auto choose_line = [&](int variant) {
-    outcomes.by[static_cast<std::size_t>(variant)].prefetch = context.prefetcher->on_miss(address);
+    outcomes.outcome_by_leader[static_cast<std::size_t>(variant)].prefetch = context.prefetcher->on_miss(address);
   };
   if (context.prefetcher->is_common_to_all_variants())
     choose_line(0);
@@ -133,26 +133,26 @@ bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
 // Fetches the lines that the prefetcher requested, under each variant. Returns whether any line was fetched.
 template <class Config>
 bool MemoryModel::run_prefetcher(const CoreContext& context, const Outcomes& outcomes) {
-  if (!outcomes.leaders.has_several() && !outcomes.by[0].prefetch) return false;
+  if (!outcomes.leaders.has_several_groups() && !outcomes.outcome_by_leader[0].prefetch) return false;
   int last = 0;
-  for (std::size_t v = 0; v < context.times.size(); ++v)
-    if (const auto& request = outcomes.outcome_of(v).prefetch) last = std::max(last, request->before);
+  for (std::size_t v = 0; v < context.variant_clocks.size(); ++v)
+    if (const auto& request = outcomes.outcome_of(v).prefetch) last = std::max(last, request->num_lines_before);
   bool fetched = false;
-  for (int n = 0; n <= last; ++n) fetched |= prefetch_nth<Config>(context, outcomes, n);
+  for (int n = 0; n <= last; ++n) fetched |= prefetch_nth_line<Config>(context, outcomes, n);
   return fetched;
 }
 
 // Fetches line `n` of the prefetch request of each variant, if that variant has a free slot. Returns whether any line
 // may have been fetched.
 template <class Config>
-bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outcomes, int n) {
+bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& outcomes, int n) {
   context.flush_timing_events();
   std::array<Address, max_variants> lines{};
   bool all_equal = true;
-  for (std::size_t v = 0; v < context.times.size(); ++v) {
-    auto& [timing, clock] = context.times[v];
+  for (std::size_t v = 0; v < context.variant_clocks.size(); ++v) {
+    auto& [timing, clock] = context.variant_clocks[v];
     const auto& request = outcomes.outcome_of(v).prefetch;
-    const Address prefetch_line = request && n <= request->before ? request->nth_line(n) : no_line;
+    const Address prefetch_line = request && n <= request->num_lines_before ? request->nth_line(n) : no_line;
     lines[v] = prefetch_line < end_of_memory && timing.has_prefetch_slot(clock) ? prefetch_line : no_line;
     all_equal &= lines[v] == lines[0];
   }
@@ -161,10 +161,11 @@ bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outco
   if (all_equal) {
     if (lines[0] == no_line) return false;
     FastPath<Config> fast(context.hierarchy, context.path);
-    const int from = level == 1 ? fast.prefetch(lines[0]) : fast.slow;
-    if (from == 0 || (from == fast.slow && context.hierarchy.is_present_in_all_variants(context.core, level, lines[0])))
+    const int from = level == 1 ? fast.prefetch(lines[0]) : fast.needs_slow_path;
+    if (from == 0 ||
+        (from == fast.needs_slow_path && context.hierarchy.is_present_in_all_variants(context.core, level, lines[0])))
       return false;
-    if (from != fast.slow) {
+    if (from != fast.needs_slow_path) {
       context.add_event({.type = TimingEvent::Type::prefetch,
                          .found = {from},
                          .writes = tree.take_write_count(),
@@ -184,7 +185,7 @@ bool MemoryModel::prefetch_nth(const CoreContext& context, const Outcomes& outco
     if (lines[v] != no_line) from[v] = context.hierarchy.prefetch(context.core, level, lines[v]);
     writes[v] = tree.take_write_count();
   });
-  for (std::size_t v = 0; v < context.times.size(); ++v) {
+  for (std::size_t v = 0; v < context.variant_clocks.size(); ++v) {
     const auto leader = leaders[v];
     if (!from[leader]) continue;
     context.apply_event(v, {.type = TimingEvent::Type::prefetch,

@@ -1,11 +1,11 @@
-// Replacement policies: the choice of the line to evict from a full set. A policy keeps its state in the ages of the
-// set's way groups (16 bytes per 16 ways); if not, keeps_state_in_sets() returns false. Empty ways are always filled
-// first.
+// Replacement policies: the choice of the line to evict from a full set. Most policies keep their state in the ages of
+// the set's way groups (16 bytes per 16 ways); for the others, keeps_state_in_sets() returns false. Empty ways are
+// always filled first.
 //
-// A set begins with zeros. Only for lru, whose ages must differ, the cache calls prepare_set() before the first fill.
-// For a way that holds a line, the cache calls touch() when the line is used or filled, and invalidate() when the line
-// is removed. choose_victim() is called if no way is empty; with lru also otherwise, since its oldest way is an empty
-// one if there is any.
+// A set is initially all zeros. Only for lru, whose ages must differ, the cache calls prepare_set() before the first
+// fill. For a way that holds a line, the cache calls touch() when the line is used or filled, and invalidate() when the
+// line is removed. choose_victim() is called if no way is empty; with lru it is always called, since lru's oldest way
+// is an empty one if there is any.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t cold_lines = 1 << 17;
+constexpr std::uint64_t num_cold_lines = 1 << 17;
 
 Machine without_translation(Machine machine) {
   machine.pages.tlbs.clear();
@@ -24,8 +24,8 @@ Machine without_prefetcher(Machine machine) {
   return machine;
 }
 
-// Returns the machine with caches of few sets. Accesses that stream past the caches behave the same, and small caches
-// soon fill with modified lines.
+// Returns the machine with caches of few sets. This does not change accesses that stream past the caches, but small
+// caches are soon full of modified lines, so that the steady state is reached quickly.
 Machine with_small_caches(Machine machine) {
   std::uint64_t min_sets = 16;
   for (auto& cache : machine.caches) {
@@ -39,12 +39,13 @@ Machine with_small_caches(Machine machine) {
 
 // Returns the number of bytes that one core's caches up to `level` can hold together.
 std::uint64_t capacity_up_to_level(const Machine& machine, std::size_t level) {
-  std::uint64_t reach = 0;
+  std::uint64_t capacity_bytes = 0;
   for (std::size_t k = 0; k <= level; ++k) {
     const auto& cache = machine.caches[k];
-    reach = cache.inclusion == Inclusion::exclusive ? reach + cache.size_bytes : std::max(reach, cache.size_bytes);
+    capacity_bytes = cache.inclusion == Inclusion::exclusive ? capacity_bytes + cache.size_bytes
+                                                             : std::max(capacity_bytes, cache.size_bytes);
   }
-  return reach;
+  return capacity_bytes;
 }
 
 // Returns the addresses of a pointer chase through `lines` lines in random order, from `begin` on.
@@ -62,12 +63,13 @@ double ns_per_load(NodeMemory& memory, const std::vector<Address>& chain) {
   return (memory.now(0)[0] - start) / 1e3 / static_cast<double>(chain.size());
 }
 
-// Returns the ns per load of a chase whose loads all hit this level. The chain is longer than the inner caches hold,
-// so that each of its loads misses them, and fits this cache. For memory, no cache has ever held its lines.
+// Returns the ns per load of a pointer chase whose loads all hit this level. The chain is too long for the inner
+// caches, so that each load misses them, and fits into this cache. For memory, no cache has ever held the lines of the
+// chain.
 double chase_ns(const Machine& machine, std::size_t level) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   NodeMemory memory(machine);
-  if (level == machine.caches.size()) return ns_per_load(memory, make_chain(cold_lines, line));
+  if (level == machine.caches.size()) return ns_per_load(memory, make_chain(num_cold_lines, line));
   const std::uint64_t inner_bytes = level > 0 ? capacity_up_to_level(machine, level - 1) : 0;
   const auto bytes = (inner_bytes + capacity_up_to_level(machine, level)) / 2;
   const auto chain = make_chain((level > 0 ? std::min(bytes, 4 * inner_bytes) : bytes) / line, line);
@@ -87,26 +89,27 @@ std::vector<double> chase_latencies_ns(const Machine& machine) {
 double chase_latency_from_ns(const Machine& machine, int hub) {
   const auto line = static_cast<std::uint64_t>(machine.caches.back().line_bytes);
   NodeMemory memory(without_prefetcher(without_translation(machine)));
-  return ns_per_load(memory, make_chain(cold_lines, line, static_cast<Address>(hub) << home_shift));
+  return ns_per_load(memory, make_chain(num_cold_lines, line, static_cast<Address>(hub) << home_memory_shift));
 }
 
 double copy_traffic_gb_per_s(const Machine& machine) {
   const auto measured = with_small_caches(without_translation(machine));
   const int cores = measured.dram.shared_by > 0 ? measured.dram.shared_by : measured.cores;
   const auto line = static_cast<std::uint64_t>(measured.caches.back().line_bytes);
-  const std::uint64_t bytes = cold_lines / static_cast<std::uint64_t>(cores) * line;
+  const std::uint64_t bytes = num_cold_lines / static_cast<std::uint64_t>(cores) * line;
   NodeMemory memory(measured);
   // In each step, the core with the earliest clock copies one line.
-  const auto copy_to_the_end = [&](std::vector<std::uint64_t> done) {
+  const auto copy_to_the_end = [&](std::vector<std::uint64_t> copied_bytes) {
     for (;;) {
       int core = -1;
       for (int c = 0; c < cores; ++c)
-        if (done[static_cast<std::size_t>(c)] < bytes && (core < 0 || memory.now(c)[0] < memory.now(core)[0])) core = c;
+        if (copied_bytes[static_cast<std::size_t>(c)] < bytes && (core < 0 || memory.now(c)[0] < memory.now(core)[0]))
+          core = c;
       if (core < 0) return;
-      auto& at = done[static_cast<std::size_t>(core)];
-      const Address from = static_cast<Address>(core) * 2 * bytes + at;
+      auto& offset = copied_bytes[static_cast<std::size_t>(core)];
+      const Address from = static_cast<Address>(core) * 2 * bytes + offset;
       memory.copy(core, from + bytes, from, line);
-      at += line;
+      offset += line;
     }
   };
   const auto last_core_ns = [&] {
@@ -117,11 +120,11 @@ double copy_traffic_gb_per_s(const Machine& machine) {
     }
     return last / 1e3;
   };
-  const std::vector<std::uint64_t> from_the_start(static_cast<std::size_t>(cores));
-  copy_to_the_end(from_the_start);
+  const std::vector<std::uint64_t> nothing_copied(static_cast<std::size_t>(cores));
+  copy_to_the_end(nothing_copied);
   memory.reset_counts();
   const double start_ns = last_core_ns();
-  copy_to_the_end(from_the_start);
+  copy_to_the_end(nothing_copied);
   return static_cast<double>(memory.counts().dram.bytes) / (last_core_ns() - start_ns);
 }
 

@@ -37,22 +37,23 @@ class TimingEventBuffer {
  public:
   static constexpr std::size_t capacity = 64;
 
-  bool is_full() const { return count_ == capacity; }
-  bool empty() const { return count_ == 0; }
-  void add(const TimingEvent& event) { events_[count_++] = event; }
-  // Adds `count` hits that take `each`. Merges consecutive hits that take equally long into one event.
-  void add_hits(Count count, Ps each) {
-    if (count_ > 0 && events_[count_ - 1].type == TimingEvent::Type::hits && events_[count_ - 1].time == each)
-      events_[count_ - 1].count += count;
+  bool is_full() const { return num_events_ == capacity; }
+  bool empty() const { return num_events_ == 0; }
+  void add(const TimingEvent& event) { events_[num_events_++] = event; }
+  // Adds `count` hits that take `hit_time`. Merges consecutive hits that take equally long into one event.
+  void add_hits(Count count, Ps hit_time) {
+    if (num_events_ > 0 && events_[num_events_ - 1].type == TimingEvent::Type::hits &&
+        events_[num_events_ - 1].time == hit_time)
+      events_[num_events_ - 1].count += count;
     else
-      add({.type = TimingEvent::Type::hits, .time = each, .count = count});
+      add({.type = TimingEvent::Type::hits, .time = hit_time, .count = count});
   }
-  std::span<const TimingEvent> events() const { return {events_.data(), count_}; }
-  void clear() { count_ = 0; }
+  std::span<const TimingEvent> events() const { return {events_.data(), num_events_}; }
+  void clear() { num_events_ = 0; }
 
  private:
   std::array<TimingEvent, capacity> events_;
-  std::size_t count_ = 0;
+  std::size_t num_events_ = 0;
 };
 
 }  // namespace nearfield::sim

@@ -24,21 +24,21 @@ TlbArray::TlbArray(const Tlb& spec) {
     throw std::invalid_argument("a TLB of " + std::to_string(spec.entries) +
                                 " entries cannot be divided into sets of " + std::to_string(spec.ways));
   const auto entries = static_cast<std::uint32_t>(spec.entries);
-  ways_ = static_cast<std::uint32_t>(spec.ways);
-  sets_ = entries / ways_;
-  entries_.resize(entries + sets_);
+  num_ways_ = static_cast<std::uint32_t>(spec.ways);
+  num_sets_ = entries / num_ways_;
+  entries_.resize(entries + num_sets_);
   buckets_.resize(std::bit_ceil(2 * entries));
   hash_shift_ = 32 - std::countr_zero(buckets_.size());
   clear();
 }
 
 void TlbArray::clear() {
-  buckets_.assign(buckets_.size(), none);
-  for (std::uint32_t set = 0; set < sets_; ++set) {
-    const std::uint32_t head = sets_ * ways_ + set;
+  buckets_.assign(buckets_.size(), no_entry);
+  for (std::uint32_t set = 0; set < num_sets_; ++set) {
+    const std::uint32_t head = num_sets_ * num_ways_ + set;
     entries_[head].older = entries_[head].younger = head;
-    for (std::uint32_t entry = set * ways_; entry < (set + 1) * ways_; ++entry) {
-      entries_[entry] = {none, entry, entry, none};
+    for (std::uint32_t entry = set * num_ways_; entry < (set + 1) * num_ways_; ++entry) {
+      entries_[entry] = {no_entry, entry, entry, no_entry};
       promote_to_mru(entry, head);
     }
   }
@@ -73,7 +73,7 @@ void TouchedPages::copy_from(const TouchedPages& other) {
 // ---- all cores
 
 Translation::Translation(const Machine& machine, std::vector<TlbCounts>& counts, Count& page_faults)
-    : touched_(checked_page_shift(machine.pages)),
+    : touched_pages_(checked_page_shift(machine.pages)),
       counts_(counts),
       page_faults_(page_faults),
       fault_ps_(ps_from_ns(machine.pages.fault_ns)),
@@ -81,12 +81,12 @@ Translation::Translation(const Machine& machine, std::vector<TlbCounts>& counts,
   counts_.resize(machine.pages.tlbs.size());
   if (machine.pages.tlbs.empty()) return;
   for (const auto& tlb : machine.pages.tlbs) miss_ps_.push_back(ps_from_ns(tlb.miss_cycles / machine.core.clock_ghz));
-  cores_.resize(static_cast<std::size_t>(machine.cores));
+  tlbs_by_core_.resize(static_cast<std::size_t>(machine.cores));
   for (const auto& tlb : machine.pages.tlbs) initial_tlbs_.emplace_back(tlb);
 }
 
-Ps Translation::look_up(int core, Address address) {
-  auto& tlbs = cores_[static_cast<std::size_t>(core)].tlbs;
+Ps Translation::look_up_page(int core, Address address) {
+  auto& tlbs = tlbs_by_core_[static_cast<std::size_t>(core)].tlbs;
   if (tlbs.empty()) [[unlikely]]
     tlbs = initial_tlbs_;
   const Address page = address >> page_shift_;
@@ -101,7 +101,7 @@ Ps Translation::look_up(int core, Address address) {
     cost += miss_ps_[k];
   }
   // A page that has never been touched is in no TLB.
-  if (touched_.insert(page)) {
+  if (touched_pages_.insert(page)) {
     last_miss_was_fault_ = true;
     ++page_faults_;
     cost += fault_ps_;
@@ -110,12 +110,12 @@ Ps Translation::look_up(int core, Address address) {
 }
 
 void Translation::copy_from(const Translation& other) {
-  cores_ = other.cores_;
-  touched_.copy_from(other.touched_);
+  tlbs_by_core_ = other.tlbs_by_core_;
+  touched_pages_.copy_from(other.touched_pages_);
 }
 
 void Translation::invalidate_all() {
-  for (auto& core : cores_) {
+  for (auto& core : tlbs_by_core_) {
     for (auto& tlb : core.tlbs) tlb.clear();
     core.last_page = ~Address{0};
   }

@@ -23,46 +23,46 @@ class TlbArray {
   // used one of the set. Returns whether the lookup hit.
   bool access_page(std::uint32_t page) {
     auto& bucket = bucket_of(page);
-    const std::uint32_t head = sets_ * ways_ + set_of_page(page);
-    for (auto entry = bucket; entry != none; entry = entries_[entry].next_in_bucket)
+    const std::uint32_t head = num_sets_ * num_ways_ + set_of_page(page);
+    for (auto entry = bucket; entry != no_entry; entry = entries_[entry].next_in_bucket)
       if (entries_[entry].page == page) {
         promote_to_mru(entry, head);
         return true;
       }
-    const auto oldest = entries_[head].younger;
-    if (entries_[oldest].page != none) unlink(oldest);
-    entries_[oldest].page = page;
-    entries_[oldest].next_in_bucket = bucket;
-    bucket = oldest;
-    promote_to_mru(oldest, head);
+    const auto lru_entry = entries_[head].younger;
+    if (entries_[lru_entry].page != no_entry) unlink(lru_entry);
+    entries_[lru_entry].page = page;
+    entries_[lru_entry].next_in_bucket = bucket;
+    bucket = lru_entry;
+    promote_to_mru(lru_entry, head);
     return false;
   }
   void clear();
 
  private:
-  static constexpr std::uint32_t none = 0xFFFFFFFF;
+  static constexpr std::uint32_t no_entry = 0xFFFFFFFF;
   struct Entry {
-    std::uint32_t page = none;
+    std::uint32_t page = no_entry;
     std::uint32_t older, younger;  // neighbours in the recency ring of the set, which the set's head closes
-    std::uint32_t next_in_bucket = none;
+    std::uint32_t next_in_bucket = no_entry;
   };
 
   std::uint32_t& bucket_of(std::uint32_t page) { return buckets_[page * 0x9E3779B9U >> hash_shift_]; }
   std::uint32_t set_of_page(std::uint32_t page) const {
-    return std::has_single_bit(sets_) ? page & (sets_ - 1) : page % sets_;
+    return std::has_single_bit(num_sets_) ? page & (num_sets_ - 1) : page % num_sets_;
   }
   void unlink(std::uint32_t entry);
   void promote_to_mru(std::uint32_t entry, std::uint32_t head) {
-    auto& used = entries_[entry];
-    entries_[used.older].younger = used.younger;
-    entries_[used.younger].older = used.older;
-    used.younger = head;
-    used.older = entries_[head].older;
-    entries_[used.older].younger = entry;
+    auto& moved = entries_[entry];
+    entries_[moved.older].younger = moved.younger;
+    entries_[moved.younger].older = moved.older;
+    moved.younger = head;
+    moved.older = entries_[head].older;
+    entries_[moved.older].younger = entry;
     entries_[head].older = entry;
   }
 
-  std::uint32_t sets_, ways_;
+  std::uint32_t num_sets_, num_ways_;
   // All entries, then a head per set, whose `older` is the youngest entry and whose `younger` is the oldest.
   std::vector<Entry> entries_;
   std::vector<std::uint32_t> buckets_;
@@ -89,18 +89,18 @@ class Translation {
 
   // Returns the time that translation adds to an access of this core.
   Ps access_cost(int core, Address address) {
-    if (cores_.empty()) return 0;
-    auto& last_page = cores_[static_cast<std::size_t>(core)].last_page;
+    if (tlbs_by_core_.empty()) return 0;
+    auto& last_page = tlbs_by_core_[static_cast<std::size_t>(core)].last_page;
     if (address >> page_shift_ == last_page) [[likely]] {
       ++counts_[0].hits;
       return 0;
     }
     last_page = address >> page_shift_;
-    return look_up(core, address);
+    return look_up_page(core, address);
   }
   // Counts `count` more accesses to the page of the last access.
   void count_repeats(Count count) {
-    if (!cores_.empty()) counts_[0].hits += count;
+    if (!tlbs_by_core_.empty()) counts_[0].hits += count;
   }
   // Returns whether the last TLB miss was the first touch of a page.
   bool last_miss_was_fault() const { return last_miss_was_fault_; }
@@ -113,13 +113,14 @@ class Translation {
     std::vector<TlbArray> tlbs;
     Address last_page = ~Address{0};
   };
-  Ps look_up(int core, Address address);
+  Ps look_up_page(int core, Address address);
 
-  std::vector<CoreTlbs> cores_;
-  // Empty TLBs, which are copied for a core at its first access, since most cores of a large machine are never used.
+  std::vector<CoreTlbs> tlbs_by_core_;
+  // Empty TLBs, from which those of a core are copied at its first access, since most cores of a large machine are
+  // never used.
   std::vector<TlbArray> initial_tlbs_;
   std::vector<Ps> miss_ps_;
-  TouchedPages touched_;
+  TouchedPages touched_pages_;
   std::vector<TlbCounts>& counts_;
   Count& page_faults_;
   bool last_miss_was_fault_ = false;

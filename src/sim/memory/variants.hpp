@@ -1,13 +1,13 @@
 // Cache contents of a node under several variants: NIC policies, each of which makes the NIC put other lines into
-// caches. Nearly all sets hold the same in all variants, and nearly all accesses have the same outcome. So a set that
-// is equal in all variants is stored once, as the common set. Variants in which it differs have a clone of the set;
-// variants whose clones are equal share one (CopyOnWriteSets).
+// caches. Nearly all sets have the same contents in all variants, and nearly all accesses have the same outcome. So a
+// set that is equal in all variants is stored once, as the common set. A variant in which the set differs has a clone
+// of the set; variants with equal clones share one (CopyOnWriteSets).
 //
 // An action is one access of a core, or a batch of granules that a device reads or writes. Variants::run() runs an
-// action once for each group of variants that do the same with the same sets. Which variants form a group turns out
-// during the run (GroupRun). The first variant that has not acted yet leads the run, on behalf of all variants that
-// have not acted. If the leader accesses a set of which another member has a different copy, that member leaves the
-// group, and the sets that the run has changed are restored for that member from snapshots. A set that is shared with a
+// action once for each group of variants that perform the same action on the same sets. The groups are determined
+// during the run (GroupRun): the first variant that has not acted yet leads the run on behalf of all variants that have
+// not acted. If the leader accesses a set of which another member has a different copy, that member leaves the group,
+// and the sets that the run has changed are restored for that member from snapshots. A set that is shared with a
 // variant outside the group is cloned before it is written. Copies that are equal after the action are merged.
 //
 // For example, variants 0 to 3 have everything in common except for a set of L2, of which variant 2 has a clone, since
@@ -18,12 +18,12 @@
 //                0 1   3   L2's set: variant 2 leaves. The snapshot of L1's set becomes its clone.
 //   2    2           2     L1's set and L2's set: variant 2 changes its clones.
 //
-// Then the copies of both sets are compared. If variant 2 had the line, too, its L1 set now equals the common one, and
-// its clone is freed.
+// Then the copies of both sets are compared. If variant 2 loaded the same line, its L1 set now equals the common set,
+// and its clone is freed.
 //
-// Counts are stored in the same way: each group that ever existed has a counter block, and the counts of a variant are
-// the sum over its groups. A run counts for the last group that its leader led (in the example, for 0 1 3 as soon as
-// this has happened once); if the group turns out to be another one, the counts of the run are moved.
+// Counts are stored per group: each group that ever existed has a counter block, and the counts of a variant are the
+// sum over the groups to which it belonged. A run counts into the block of the last group that its leader led, which is
+// usually right; if the run ends with another group, the counts of the run are moved to the block of that group.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ namespace nearfield::sim {
 // By cache level, the number of tag lookups that a snoop makes for a granule that no cache holds.
 using TagLookups = std::array<Count, max_cache_levels>;
 
-// The counters of all caches of a node. Every second action adds or copies them, as one array of numbers.
+// The counters of all caches of a node, laid out as one array of numbers, since actions often add or copy all of them.
 struct CounterBlock {
   DramCounts dram;
   Count transfers = 0;
@@ -102,7 +102,7 @@ class GroupRun {
     counters_ = &counters;
     may_split_ = may_split;
     snapshots_.clear();
-    snapshot_used_ = 0;
+    snapshot_size_ = 0;
   }
   static bool has_one_member(VariantMask group) { return (group & (group - 1)) == 0; }
 
@@ -113,7 +113,7 @@ class GroupRun {
     std::size_t offset;  // where the copy begins in snapshot_storage_
   };
   void take_snapshot(CopyOnWriteSets& sets, std::uint32_t set, const WayGroup* way_groups, std::uint32_t count);
-  void split_off(VariantMask leaving);
+  void split_off(VariantMask leaving_members);
 
   int leader_ = 0;
   VariantMask members_;
@@ -121,7 +121,7 @@ class GroupRun {
   bool may_split_ = false;
   std::vector<Snapshot> snapshots_;  // copies of the sets that the group may have changed
   std::vector<WayGroup> snapshot_storage_;
-  std::size_t snapshot_used_ = 0;
+  std::size_t snapshot_size_ = 0;
 };
 
 class Variants {
@@ -131,31 +131,31 @@ class Variants {
   using EquivalenceClasses = std::array<Mask, max_variants>;
   // For each variant, the variant that led its group.
   struct GroupLeaders {
-    std::array<std::uint8_t, max_variants> of{};
-    std::size_t operator[](std::size_t variant) const { return of[variant]; }
-    bool has_several() const { return std::bit_cast<std::uint64_t>(of) != 0; }
+    std::array<std::uint8_t, max_variants> leader_by_variant{};
+    std::size_t operator[](std::size_t variant) const { return leader_by_variant[variant]; }
+    bool has_several_groups() const { return std::bit_cast<std::uint64_t>(leader_by_variant) != 0; }
   };
 
   Variants(int count, int levels)
-      : count_(count),
-        levels_(levels),
-        all_(static_cast<Mask>((1U << count) - 1)),
+      : num_variants_(count),
+        num_levels_(levels),
+        all_variants_(static_cast<Mask>((1U << count) - 1)),
         counters_by_group_(std::size_t{1} << count),
-        run_(all_, counters_of_group(all_)) {
-    single_class_.fill(all_);
-    predicted_group_.fill(all_);
+        current_run_(all_variants_, counters_of_group(all_variants_)) {
+    single_class_.fill(all_variants_);
+    predicted_group_.fill(all_variants_);
   }
 
-  int num_variants() const { return count_; }
-  bool has_several() const { return count_ > 1; }
-  Mask all_variants() const { return all_; }
+  int num_variants() const { return num_variants_; }
+  bool has_several_variants() const { return num_variants_ > 1; }
+  Mask all_variants() const { return all_variants_; }
   const EquivalenceClasses& single_class() const { return single_class_; }
   // Returns the classes of variants that perform the same action. `same` compares two variants.
   template <class Same>
   EquivalenceClasses equivalence_classes(Same&& same) const {
     EquivalenceClasses result{};
-    for (std::size_t a = 0; a < static_cast<std::size_t>(count_); ++a)
-      for (std::size_t b = 0; b < static_cast<std::size_t>(count_); ++b)
+    for (std::size_t a = 0; a < static_cast<std::size_t>(num_variants_); ++a)
+      for (std::size_t b = 0; b < static_cast<std::size_t>(num_variants_); ++b)
         result[a] |= static_cast<Mask>(same(a, b) << b);
     return result;
   }
@@ -165,37 +165,37 @@ class Variants {
   template <class Action>
   NEARFIELD_ALWAYS_INLINE GroupLeaders run(const EquivalenceClasses& classes, Action&& action) {
     GroupLeaders leaders;
-    if (num_clones_ == 0 && classes[0] == all_) [[likely]] {
+    if (num_clones_ == 0 && classes[0] == all_variants_) [[likely]] {
       action(0);
       return leaders;
     }
-    for (Mask pending = all_; pending != 0; pending &= static_cast<Mask>(~run_.members())) {
+    for (Mask pending = all_variants_; pending != 0; pending &= static_cast<Mask>(~current_run_.members())) {
       begin_run(std::countr_zero(pending), classes, pending);
-      action(run_.leader());
+      action(current_run_.leader());
       end_run(leaders);
     }
     end_action();
     return leaders;
   }
-  GroupRun& current_run() { return run_; }
+  GroupRun& current_run() { return current_run_; }
   // Returns the mask of the variants that `leader` led.
   Mask group_of(int leader, const GroupLeaders& leaders) const {
     Mask result = 0;
-    for (std::size_t v = 0; v < static_cast<std::size_t>(count_); ++v)
+    for (std::size_t v = 0; v < static_cast<std::size_t>(num_variants_); ++v)
       result |= static_cast<Mask>((leaders[v] == static_cast<std::size_t>(leader)) << v);
     return result;
   }
 
   // ---- for CopyOnWriteSets
   void adjust_clone_count(std::ptrdiff_t more) { num_clones_ += static_cast<std::size_t>(more); }
-  // Must be called if copies of a set may be equal when the action ends. They are compared and merged then.
+  // Must be called if copies of a set may be equal when the action ends. They are then compared, and merged if equal.
   void schedule_merge(CopyOnWriteSets& sets, std::uint32_t set) {
     if (sets_to_merge_.empty() || sets_to_merge_.back() != std::pair{&sets, set})
       sets_to_merge_.emplace_back(&sets, set);
   }
 
   // ---- counts
-  CounterBlock& counters() { return run_.counters(); }
+  CounterBlock& counters() { return current_run_.counters(); }
   // Returns the counters of a group, which count for each variant in the group.
   CounterBlock& counters_of_group(Mask group) {
     auto& counters = counters_by_group_[group];
@@ -204,8 +204,8 @@ class Variants {
     return *counters;
   }
   CounterBlock counters_of(int variant) const;
-  const CounterBlock& common_counters() const { return *counters_by_group_[all_]; }
-  CounterBlock& common_counters() { return *counters_by_group_[all_]; }
+  const CounterBlock& common_counters() const { return *counters_by_group_[all_variants_]; }
+  CounterBlock& common_counters() { return *counters_by_group_[all_variants_]; }
   void reset_counts();
 
  private:
@@ -213,16 +213,16 @@ class Variants {
   void end_run(GroupLeaders& leaders);
   void end_action();
 
-  int count_, levels_;
-  Mask all_;
+  int num_variants_, num_levels_;
+  Mask all_variants_;
   EquivalenceClasses single_class_{};
   std::vector<std::unique_ptr<CounterBlock>> counters_by_group_;  // one block for each group that ever existed
   std::array<Mask, max_variants> predicted_group_{};              // the last group that each variant led
   Mask counted_group_ = 0;                                        // the group that the current run counts for
-  CounterBlock counters_before_;                                  // the counters of that group before the run
+  CounterBlock counters_before_run_;                              // the counters of that group before the run
   std::size_t num_clones_ = 0;                                    // without clones, nothing differs between variants
   std::vector<std::pair<CopyOnWriteSets*, std::uint32_t>> sets_to_merge_;  // sets whose copies may have become equal
-  GroupRun run_;
+  GroupRun current_run_;
 };
 
 // The sets of one cache, of which variants may have clones. Clones are stored behind the common sets in the cache's
@@ -235,29 +235,29 @@ class CopyOnWriteSets {
 
   CopyOnWriteSets(Variants& variants, std::uint32_t sets, std::uint32_t groups_per_set, SetComparison compare)
       : variants_(variants),
-        run_(variants.current_run()),
-        sets_(sets),
+        current_run_(variants.current_run()),
+        num_sets_(sets),
         groups_per_set_(groups_per_set),
-        compare_(compare),
-        owners_(sets) {}
+        set_comparison_(compare),
+        clone_owners_(sets) {}
 
   // Returns the acting group's copy of a set for writing. Clones the set first if variants outside the group share it.
   [[gnu::noinline]] WayGroup* writable_set(std::uint32_t set);
   // Returns the acting group's copy of a set for reading. Members with another copy leave the group.
   WayGroup* readable_set(std::uint32_t set) const {
-    if (owners_[set] != 0) run_.restrict_members(variants_sharing_copy(run_.leader(), set));
-    return copy_of(run_.leader(), set);
+    if (clone_owners_[set] != 0) current_run_.restrict_members(variants_sharing_copy(current_run_.leader(), set));
+    return copy_of(current_run_.leader(), set);
   }
   WayGroup* copy_of(int variant, std::uint32_t set) const {
     return has_clone(variant, set) ? clone_of(variant, set) : common_set(set);
   }
-  bool is_common_set(std::uint32_t set) const { return owners_[set] == 0; }
-  const Mask* clone_owners() const { return owners_.data(); }  // per set: 0 if it is common
+  bool is_common_set(std::uint32_t set) const { return clone_owners_[set] == 0; }
+  const Mask* clone_owners() const { return clone_owners_.data(); }  // per set: 0 if it is common
   // Calls `function` with the number and the previous contents of each set of this cache that the current run may have
   // changed.
   template <class Function>
   void for_each_snapshot(Function&& function) const {
-    run_.for_each_snapshot(*this, function);
+    current_run_.for_each_snapshot(*this, function);
   }
   // Returns the set whose clone is in this slot behind the common sets.
   std::uint32_t set_of_clone_slot(std::uint32_t slot) const { return set_of_slot_[slot]; }
@@ -268,39 +268,40 @@ class CopyOnWriteSets {
   // ---- for GroupRun and Variants
   // Returns the variants that share this variant's copy of the set.
   Mask variants_sharing_copy(int variant, std::uint32_t set) const {
-    return has_clone(variant, set) ? users_[slot_of(variant, set)]
-                                   : variants_.all_variants() & static_cast<Mask>(~owners_[set]);
+    return has_clone(variant, set) ? users_by_slot_[slot_of(variant, set)]
+                                   : variants_.all_variants() & static_cast<Mask>(~clone_owners_[set]);
   }
   void clone_set(Mask users, std::uint32_t set, const WayGroup* source);
   void merge_equal_sets(std::uint32_t set);
 
  private:
-  bool has_clone(int variant, std::uint32_t set) const { return owners_[set] >> variant & 1; }
+  bool has_clone(int variant, std::uint32_t set) const { return clone_owners_[set] >> variant & 1; }
   WayGroup* common_set(std::uint32_t set) const {
     return way_groups_ + static_cast<std::size_t>(set) * groups_per_set_;
   }
   std::uint32_t& slot_of(int variant, std::uint32_t set) const {
-    return slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.num_variants()) +
-                  static_cast<std::size_t>(variant)];
+    return clone_slots_[static_cast<std::size_t>(set) * static_cast<std::size_t>(variants_.num_variants()) +
+                        static_cast<std::size_t>(variant)];
   }
-  WayGroup* clone_of(int variant, std::uint32_t set) const { return common_set(sets_ + slot_of(variant, set)); }
+  WayGroup* clone_of(int variant, std::uint32_t set) const { return common_set(num_sets_ + slot_of(variant, set)); }
   WayGroup* writable_set_of_group(std::uint32_t set);
   void assign_slot(Mask users, std::uint32_t set, std::uint32_t number) {
-    users_[number] |= users;
-    for (unsigned left = users; left != 0; left &= left - 1) slot_of(std::countr_zero(left), set) = number;
+    users_by_slot_[number] |= users;
+    for (unsigned remaining = users; remaining != 0; remaining &= remaining - 1)
+      slot_of(std::countr_zero(remaining), set) = number;
   }
   void free_clone(std::uint32_t number);
   bool is_equal(const WayGroup* a, const WayGroup* b) const;
 
   Variants& variants_;
-  GroupRun& run_;  // the current run of an action
-  std::uint32_t sets_, groups_per_set_;
-  SetComparison compare_;
+  GroupRun& current_run_;  // the current run of an action
+  std::uint32_t num_sets_, groups_per_set_;
+  SetComparison set_comparison_;
   WayGroup* way_groups_ = nullptr;
-  std::vector<Mask> owners_;            // per set: the variants that have a clone, alone or shared
-  LazyZeroArray<std::uint32_t> slots_;  // per set and variant: the slot of the clone
-  std::vector<Mask> users_;             // per slot: the variants that use the clone
-  std::vector<std::uint32_t> set_of_slot_, free_;
+  std::vector<Mask> clone_owners_;            // per set: the variants that have a clone, alone or shared
+  LazyZeroArray<std::uint32_t> clone_slots_;  // per set and variant: the slot of the clone
+  std::vector<Mask> users_by_slot_;           // per slot: the variants that use the clone
+  std::vector<std::uint32_t> set_of_slot_, free_slots_;
 };
 
 }  // namespace nearfield::sim

@@ -9,8 +9,8 @@
 #include <immintrin.h>
 #endif
 
-// These functions are the innermost steps of every simulated access; a call would cost more than their bodies. (With a
-// sanitizer's checks they are long, and take minutes to compile if they are inlined everywhere.)
+// Marks the innermost steps of every simulated access, for which a call would cost more than the body. With the address
+// sanitizer, whose checks make the bodies long, inlining them everywhere would take minutes to compile.
 #if defined(__SANITIZE_ADDRESS__)
 #define NEARFIELD_ALWAYS_INLINE inline
 #else
@@ -35,7 +35,7 @@ struct alignas(64) WayGroup {
 };
 static_assert(sizeof(WayGroup) == 128);
 
-enum Flag : std::uint8_t {
+enum LineFlag : std::uint8_t {
   modified = 1,
   shared = 2,      // caches that are not inside this one may have the line
   injected = 4,    // injected by a device and not used yet
@@ -47,16 +47,16 @@ inline std::uint32_t ways_with_tag(const WayGroup& group, std::uint32_t tag) {
 #if defined(__AVX512F__)
   return _mm512_cmpeq_epi32_mask(_mm512_load_si512(group.tag), _mm512_set1_epi32(static_cast<int>(tag)));
 #elif defined(__AVX2__)
-  const __m256i wanted = _mm256_set1_epi32(static_cast<int>(tag));
+  const __m256i searched_tag = _mm256_set1_epi32(static_cast<int>(tag));
   const auto* tags = reinterpret_cast<const __m256i*>(group.tag);
-  const auto low = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(tags[0], wanted)));
-  const auto high = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(tags[1], wanted)));
+  const auto low = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(tags[0], searched_tag)));
+  const auto high = _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(tags[1], searched_tag)));
   return static_cast<std::uint32_t>(low | high << 8);
 #elif defined(__SSE2__)
-  const __m128i wanted = _mm_set1_epi32(static_cast<int>(tag));
+  const __m128i searched_tag = _mm_set1_epi32(static_cast<int>(tag));
   const auto* tags = reinterpret_cast<const __m128i*>(group.tag);
-  const __m128i low = _mm_packs_epi32(_mm_cmpeq_epi32(tags[0], wanted), _mm_cmpeq_epi32(tags[1], wanted));
-  const __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(tags[2], wanted), _mm_cmpeq_epi32(tags[3], wanted));
+  const __m128i low = _mm_packs_epi32(_mm_cmpeq_epi32(tags[0], searched_tag), _mm_cmpeq_epi32(tags[1], searched_tag));
+  const __m128i high = _mm_packs_epi32(_mm_cmpeq_epi32(tags[2], searched_tag), _mm_cmpeq_epi32(tags[3], searched_tag));
   return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
 #else
   std::uint32_t found = 0;
@@ -127,19 +127,20 @@ inline void age_younger_ways_by_two(WayGroup& group, int ways) {
 }
 
 #if defined(__SSE2__)
-// Tables of vectors of 16 bytes, by a value below 16: `all` has the value in every byte; `only` has 0xFF in the byte of
-// that number, and 0 elsewhere. To broadcast a byte would take four SSE2 instructions.
+// Tables of vectors of 16 bytes, indexed by a value below 16: `in_every_byte` has the value in every byte;
+// `in_one_byte` has 0xFF in the byte of that number, and 0 elsewhere. Broadcasting a byte would take four SSE2
+// instructions.
 struct alignas(16) SpreadBytes {
-  std::uint8_t all[ways_per_group][ways_per_group]{};
-  std::uint8_t only[ways_per_group][ways_per_group]{};
+  std::uint8_t in_every_byte[ways_per_group][ways_per_group]{};
+  std::uint8_t in_one_byte[ways_per_group][ways_per_group]{};
   constexpr SpreadBytes() {
     for (std::uint8_t value = 0; value < ways_per_group; ++value) {
-      for (auto& byte : all[value]) byte = value;
-      only[value][value] = 0xFF;
+      for (auto& byte : in_every_byte[value]) byte = value;
+      in_one_byte[value][value] = 0xFF;
     }
   }
 };
-constexpr SpreadBytes spread;  // not inline: each translation unit has its own, without an indirection
+constexpr SpreadBytes spread_bytes;  // not inline: each translation unit has its own, without an indirection
 #endif
 
 // Makes `way` the most recently used one of a set of one way group: sets its age to 0 and adds 1 to the ages below its
@@ -149,8 +150,8 @@ inline void promote_to_mru(WayGroup& group, unsigned way) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(group.age);
   const __m128i now = _mm_load_si128(ages);
-  const __m128i own_age = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.all[group.age[way]]));
-  const __m128i own_byte = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.only[way]));
+  const __m128i own_age = _mm_load_si128(reinterpret_cast<const __m128i*>(spread_bytes.in_every_byte[group.age[way]]));
+  const __m128i own_byte = _mm_load_si128(reinterpret_cast<const __m128i*>(spread_bytes.in_one_byte[way]));
   _mm_store_si128(ages, _mm_andnot_si128(own_byte, _mm_sub_epi8(now, _mm_cmpgt_epi8(own_age, now))));
 #else
   age_younger_ways(group, group.age[way]);
@@ -162,7 +163,7 @@ inline void promote_to_mru(WayGroup& group, unsigned way) {
 inline std::uint32_t lru_way(const WayGroup& group, int ways) {
 #if defined(__SSE2__)
   const __m128i ages = _mm_load_si128(reinterpret_cast<const __m128i*>(group.age));
-  const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.all[ways - 1]));
+  const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread_bytes.in_every_byte[ways - 1]));
   return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(ages, oldest)));
 #else
   return ways_of_age(group, static_cast<std::uint8_t>(ways - 1));
@@ -175,9 +176,9 @@ inline void demote_to_lru(WayGroup& group, unsigned way, int ways) {
 #if defined(__SSE2__)
   auto* ages = reinterpret_cast<__m128i*>(group.age);
   const __m128i now = _mm_load_si128(ages);
-  const __m128i own_age = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.all[group.age[way]]));
-  const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.all[ways - 1]));
-  const __m128i own_byte = _mm_load_si128(reinterpret_cast<const __m128i*>(spread.only[way]));
+  const __m128i own_age = _mm_load_si128(reinterpret_cast<const __m128i*>(spread_bytes.in_every_byte[group.age[way]]));
+  const __m128i oldest = _mm_load_si128(reinterpret_cast<const __m128i*>(spread_bytes.in_every_byte[ways - 1]));
+  const __m128i own_byte = _mm_load_si128(reinterpret_cast<const __m128i*>(spread_bytes.in_one_byte[way]));
   const __m128i older = _mm_andnot_si128(_mm_cmpgt_epi8(now, oldest), _mm_cmpgt_epi8(now, own_age));
   _mm_store_si128(ages,
                   _mm_or_si128(_mm_andnot_si128(own_byte, _mm_add_epi8(now, older)), _mm_and_si128(own_byte, oldest)));

@@ -6,12 +6,12 @@
 
 namespace nearfield::sim {
 
-Task<> Communicator::send_now(int to, Buffer data) {
+Task<> Communicator::send_and_wait(int to, Buffer data) {
   const std::array requests{send(to, data)};
   co_await wait(requests);
 }
 
-Task<> Communicator::receive_now(int from, Buffer buffer) {
+Task<> Communicator::receive_and_wait(int from, Buffer buffer) {
   const std::array requests{receive(from, buffer)};
   co_await wait(requests);
 }

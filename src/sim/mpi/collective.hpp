@@ -3,7 +3,7 @@
 // collectives/ that is named after an operation exports one CollectiveSpec. An algorithm uses its rank through a
 // Communicator only, so the same code runs on simulated ranks and, in the tests, on real data.
 //
-// The library's own memory accesses are simulated: temporary buffers, local copies, reductions. Left out:
+// The library's own memory accesses are simulated: temporary buffers, local copies, reductions. Not modeled:
 // non-contiguous datatypes, operations that do not commute. Collectives with counts per rank are in
 // collectives/lists.hpp.
 #pragma once
@@ -27,7 +27,7 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Returns whose selection of algorithms applies.
+  // Returns the MPI library whose selection of algorithms applies.
   virtual CollectiveAlgorithms algorithms() const = 0;
   virtual Request send(int to, const Buffer& data) = 0;
   virtual Request receive(int from, const Buffer& buffer) = 0;
@@ -41,38 +41,38 @@ class Communicator {
   virtual Address acquire(std::uint64_t bytes) = 0;
   virtual void release(Address buffer, std::uint64_t bytes) = 0;
 
-  Task<> send_now(int to, Buffer data);
-  Task<> receive_now(int from, Buffer buffer);
+  Task<> send_and_wait(int to, Buffer data);
+  Task<> receive_and_wait(int from, Buffer buffer);
   Task<> sendrecv(int to, Buffer data, int from, Buffer buffer);
 };
 
-// The arguments of one rank's call of a collective. CollectiveSpec::bytes_are says what `bytes` counts.
-struct Call {
-  Address in = 0;   // the rank's contribution
-  Address out = 0;  // the rank's result
+// The arguments of one rank's call of a collective. CollectiveSpec::bytes_meaning says what `bytes` counts.
+struct CollectiveCall {
+  Address input = 0;   // the rank's contribution
+  Address output = 0;  // the rank's result
   std::uint64_t bytes = 0;
   int root = 0;
 };
 
 struct CollectiveBufferSizes {
-  std::uint64_t in_bytes = 0, out_bytes = 0;
+  std::uint64_t input_bytes = 0, output_bytes = 0;
 };
 
 struct CollectiveSpec {
   const char* name;
   const char* summary;
-  const char* bytes_are;
+  const char* bytes_meaning;
   bool has_root;
   // Returns the sizes of one rank's buffers.
-  CollectiveBufferSizes (*sizes)(int rank, int ranks, const Call& call);
-  Task<> (*run)(Communicator& all, Call call);
+  CollectiveBufferSizes (*buffer_sizes)(int rank, int ranks, const CollectiveCall& call);
+  Task<> (*run)(Communicator& comm, CollectiveCall call);
 };
 
 // The collectives that applications and tests call directly.
 extern const CollectiveSpec allreduce_collective, alltoall_collective, bcast_collective;
 
 const std::vector<const CollectiveSpec*>& all_collectives();
-// Returns the collective of that name. If there is none, throws std::invalid_argument with the nearest name.
+// Returns the collective of that name. If there is none, throws std::invalid_argument, which names the nearest one.
 const CollectiveSpec& find_collective(const std::string& name);
 
 }  // namespace nearfield::sim

@@ -1,6 +1,6 @@
 // The simulated MPI library of one rank: matching, waiting, and the protocols' work on the rank's core. All effects on
-// other ranks are events of the engine, in the order of time. The rank's clock may run ahead of the engine; before the
-// rank polls for packets, it waits until the engine has reached the rank's clock (sync_with_engine).
+// other ranks are events of the engine, which run in the order of time. The rank's clock may run ahead of the engine;
+// before the rank polls for packets, it waits until the engine has reached the rank's clock (sync_with_engine).
 #pragma once
 
 #include <coroutine>
@@ -26,16 +26,16 @@ class Nic;  // nic/nic.hpp
 // until the collective has been waited for, or the rank's run has ended.
 struct AsyncProgressTask {
   Task<> work;
-  std::coroutine_handle<> task, program;  // where to resume the collective, and the program
-  const RequestState* waits_for = nullptr;
-  bool over = false;
+  std::coroutine_handle<> suspended_collective, suspended_program;  // where to resume the collective, and the program
+  const RequestState* awaited_request = nullptr;
+  bool is_over = false;
   std::exception_ptr failure;
 };
 
 class Endpoint {
  public:
-  // `nic`: nullptr in a run of one node. `alone`: no other rank runs on the node.
-  Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int core, bool alone);
+  // `nic`: nullptr in a run of one node. `is_alone_on_node`: no other rank runs on the node.
+  Endpoint(NodeState& node_state, Node& node, Nic* nic, int rank, int core, bool is_alone_on_node);
 
   ClusterState& cluster() { return cluster_; }
   NodeState& node_state() { return node_state_; }
@@ -46,15 +46,15 @@ class Endpoint {
   int core() const { return core_; }
   int node_number() const { return node_state_.number; }
   const Messaging& messaging() const { return cluster_.machine.messaging; }
-  Rank& rank_interface() { return facade_; }
+  Rank& rank_interface() { return rank_interface_; }
   std::vector<Mark>& marks() { return marks_; }
-  const TimeInCalls& time_in_calls() const { return in_calls_; }
+  const TimeInCalls& time_in_calls() const { return time_in_calls_; }
   void reset_time_in_calls();
-  // Records this rank's schedule from now on, with the times of a variant.
+  // Records this rank's schedule from this call on, with the times of a variant.
   void record_schedule(int variant) { schedule_.emplace(rank_, variant); }
   // Returns the rank's schedule; nullptr if it is not recorded.
   Schedule* schedule() { return schedule_ ? &*schedule_ : nullptr; }
-  // Returns the steps of the schedule, whose last one is the end of the program; none if it is not recorded.
+  // Returns the steps of the schedule, the last of which is the end of the program; empty if it is not recorded.
   std::vector<ScheduleStep> end_schedule() { return schedule_ ? schedule_->end(now()) : std::vector<ScheduleStep>(); }
 
   ConfigClock now() const { return node_.now(core_); }
@@ -62,57 +62,59 @@ class Endpoint {
   Ps ordering_clock() const { return node_.first(core_); }
   void advance_clock(Ps duration) { node_.advance(core_, duration); }
   // Returns an awaitable that resumes when the engine has reached this rank's clock.
-  Engine::AwaitableUntil sync_with_engine() { return node_state_.engine.until(ordering_clock()); }
+  Engine::WaitUntilAwaitable sync_with_engine() { return node_state_.engine.wait_until(ordering_clock()); }
 
   // ---- for programs (rank.hpp). Sends, receives and computation run immediately if no earlier event is pending;
   // otherwise they are queued until the next wait (flush_calls) or until their order matters (flush_calls_now).
-  Request send(const Pattern& to, const Buffer& data, bool synchronous = false);
-  // Posts a receive of messages that match `from`. If `allowed` is given, the match is forced: `from` is the recorded
-  // match, and `allowed` is the pattern of the program, which may have any_rank and any_tag; other messages that match
-  // `allowed` are counted as races. If `notify_id` is not 0, the match callback is called with this number.
-  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& allowed = {},
+  Request send(const Pattern& to, const Buffer& data, bool is_synchronous = false);
+  // Posts a receive of messages that match `from`. If `program_pattern` is given, the match is forced: `from` is the
+  // recorded match, and `program_pattern` is the pattern of the program, which may have any_rank and any_tag; other
+  // messages that match `program_pattern` are counted as races. If `notify_id` is not 0, the match callback is called
+  // with this number.
+  Request receive(const Pattern& from, const Buffer& buffer, const std::optional<Pattern>& program_pattern = {},
                   std::uint64_t notify_id = 0);
   // Is called when a receive matches, with the receive's notify_id, and the sender and tag of the message.
-  using OnMatch = std::function<void(std::uint64_t notify_id, int from, int tag)>;
-  void set_match_callback(OnMatch call) { on_match_ = std::move(call); }
+  using MatchCallback = std::function<void(std::uint64_t notify_id, int from, int tag)>;
+  void set_match_callback(MatchCallback call) { match_callback_ = std::move(call); }
   void compute(Ps duration) { queue_or_perform({nullptr, duration}); }
   Task<> flush_calls();
   void flush_calls_now();
   Task<> wait(Request request);
-  // Waits for an unexpected message that matches the pattern. If `allowed`, the pattern of the program, is given, races
-  // with other messages are counted. `waited`: the program blocked in the probe. `since`: when the probe began, if the
-  // rank has polled already.
-  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& allowed = {}, bool waited = true,
-               std::optional<ConfigClock> since = {});
+  // Waits for an unexpected message that matches the pattern. If `program_pattern`, the pattern of the program, is
+  // given, races with other messages are counted. `is_blocking`: the program blocked in the probe. `probe_begin`: when
+  // the probe began, if the rank has polled already.
+  Task<> probe(const Pattern& pattern, const std::optional<Pattern>& program_pattern = {}, bool is_blocking = true,
+               std::optional<ConfigClock> probe_begin = {});
   // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
-  const Message* find_unexpected(const Pattern& pattern) { return queues_.oldest_unexpected(pattern); }
+  const Message* find_unexpected_message(const Pattern& pattern) { return queues_.oldest_unexpected(pattern); }
   // record_failed_probe() records an Iprobe that found no message. discard_failed_probe() removes the record if the
   // Iprobe was an iteration of a polling loop.
-  void record_failed_probe(const Pattern& allowed) {
-    races_.record_choice({allowed, any_rank, queues_.next_receive_number(), now() + 1, 0, true}, nullptr);
+  void record_failed_probe(const Pattern& program_pattern) {
+    races_.record_choice({program_pattern, any_rank, queues_.next_receive_number(), now() + 1, 0, true}, nullptr);
   }
   void discard_failed_probe() { races_.discard_failed_probe(); }
-  // Handles all packets that have arrived, without waiting, as MPI_Test does.
-  Task<> poll();
+  // Handles all packets that have arrived, without waiting for more, as MPI_Test does.
+  Task<> poll_packets();
   // Waits for the next packet and handles it.
   Task<> wait_for_packet();
-  // Waits for any packet. If no event is left on any node, wake_idle() resumes the rank, which breaks the deadlock.
+  // Waits for any packet. If no event is left on any node, the scheduler calls wake_idle(), which resumes the rank and
+  // so breaks the deadlock.
   Task<> wait_for_any_event();
   // Begins a nonblocking collective, and runs the collective until it first waits.
   Task<> begin_collective(AsyncProgressTask& work);
   Task<> wait(AsyncProgressTask& work);
-  // Waits for a request of the collective; is called by the collective itself.
+  // Waits for a request of the collective. Must be called by the collective itself.
   Task<> wait(AsyncProgressTask& work, Request request);
   // Returns the number of receives with a forced match that could have matched another message.
   std::uint64_t ambiguous_matches() const { return races_.ambiguous_matches(); }
   // Returns the statistics of outcomes that depend on timing.
   RaceStatistics& race_statistics() { return races_.statistics(); }
   // Returns the earliest possible completion time of the request for which the last wait() waited.
-  const ConfigClock& last_ready_time() const { return ready_; }
+  const ConfigClock& last_ready_time() const { return last_ready_time_; }
   // Returns the length of the message that the last wait() for a receive completed, and when its data had arrived, in
   // the first configuration.
-  std::uint64_t last_received_bytes() const { return received_bytes_; }
-  Ps last_data_arrival() const { return data_arrived_; }
+  std::uint64_t last_received_bytes() const { return last_received_bytes_; }
+  Ps last_data_arrival() const { return last_data_arrival_; }
   // Sets the name of the MPI call that describe_wait() reports; nullptr: none. The text must outlive the call.
   void set_current_call(const std::string* name) { progress_.set_current_call(name); }
   Task<> barrier();
@@ -122,7 +124,7 @@ class Endpoint {
   // slice.
   template <class Slice>
   Task<> work_in_slices(std::uint64_t bytes, Slice slice) {
-    if (!calls_.empty()) co_await flush_calls();
+    if (!queued_calls_.empty()) co_await flush_calls();
     for (std::uint64_t offset = 0; offset < bytes && node_.has_memory(); offset += slice_bytes_) {
       slice(offset, std::min(slice_bytes_, bytes - offset));
       co_await sync_with_engine();
@@ -134,12 +136,12 @@ class Endpoint {
               std::uint64_t bytes);
   // Copies without yielding, in send().
   void copy_now(const Buffer& to, const Buffer& from, std::uint64_t bytes) { node_.copy(core_, to, 0, from, 0, bytes); }
-  // Returns contiguous memory with the message's data: the data itself, or a packed copy that release_pack_buffer()
-  // frees.
+  // Returns the address of contiguous memory with the message's data: the data itself or, if it is not contiguous, a
+  // packed copy, which release_pack_buffer() frees.
   Address acquire_pack_buffer(Message& message);
   void release_pack_buffer(Message& message);
-  // Returns contiguous memory for the data of a receive. If the receive buffer is not contiguous,
-  // unpack_landing_buffer() then copies the data there.
+  // Returns the address of contiguous memory for the data of a receive: the receive buffer or, if it is not contiguous,
+  // a temporary buffer, from which unpack_landing_buffer() copies the data to the receive buffer.
   Address acquire_landing_buffer(RequestState& receive, std::uint64_t bytes);
   Task<> unpack_landing_buffer(RequestState& receive, std::uint64_t bytes);
   // Completes a request of this rank. If the rank's program waits for the request, the program resumes.
@@ -149,8 +151,8 @@ class Endpoint {
     complete_request(state);
     node_state_.drop_reference(message);
   }
-  // Posts a command to the NIC. Returns the transfer from this rank to the other rank of the message, which the caller
-  // completes and starts.
+  // Posts a command to the NIC. Returns the description of a transfer from this rank to the other rank of the message;
+  // the caller fills in the remaining members and starts the transfer.
   NicTransfer post_command(Message& message);
   // Returns the pool of internal buffers of this rank's library.
   ScratchPool& scratch_pool() { return scratch_; }
@@ -161,13 +163,13 @@ class Endpoint {
   // Adds a notification without a packet to the schedule, if it is recorded.
   StepId add_notify_step() { return schedule_ ? schedule_->add_notify(now()) : StepId{}; }
   ProtocolPacket* make_packet(Message& message, PacketKind kind);
-  // Waits until the instant `until`, at which the step `origin` of another rank of the node was taken.
-  void wait_for_step(StepId origin, const ConfigClock& until);
-  // Delivers a packet to its owner at the time ProtocolPacket::visible: from then on, the owner finds the packet when
-  // it polls.
+  // Waits until the instant `visible_time`, at which the step `origin` of another rank of the node was taken.
+  void wait_for_step(StepId origin, const ConfigClock& visible_time);
+  // Delivers a packet to its owner at the time ProtocolPacket::visible_time: from then on, the owner finds the packet
+  // when it polls.
   void deliver_packet(ProtocolPacket* packet);
   void push_packet(ProtocolPacket* packet) { progress_.push_packet(packet); }
-  // Returns the receive that matches a message that arrives at `visible`; nullptr if the message is unexpected.
+  // Returns the receive that matches a message, which arrives at `visible`; nullptr if the message is unexpected.
   RequestState* match_arrival(Message& message, const ConfigClock& visible);
 
   // ---- for Cluster
@@ -179,17 +181,17 @@ class Endpoint {
  private:
   // The messages and packets between this rank and another one.
   struct PeerState {
-    std::uint64_t sent = 0;  // messages sent to the other rank
-    Address lines = 0;       // cache lines that the other rank writes and this rank polls
+    std::uint64_t num_sent_messages = 0;  // messages sent to the other rank
+    Address packet_lines = 0;             // cache lines that the other rank writes and this rank polls
     std::uint64_t next_line = 0;
   };
   bool has_separate_headers() const { return messaging().headers == PacketHeader::separate; }
   bool data_contains_header(const ProtocolPacket& packet) const;
-  bool goes_past_list(const ProtocolPacket& packet) const;
+  bool bypasses_packet_list(const ProtocolPacket& packet) const;
   Address packet_list_line();
 
   struct BarrierArrival {
-    Endpoint& me;
+    Endpoint& endpoint;
     bool await_ready() const { return false; }
     void await_suspend(std::coroutine_handle<> waiting) const;
     void await_resume() const {}
@@ -212,8 +214,8 @@ class Endpoint {
   // Records in the receive what message it has matched, and reports it.
   void report_match(RequestState& receive, const Message& message) const {
     receive.matched_bytes = message.bytes;
-    if (message.protocol->arrives_with_data()) receive.data_arrived = message.visible.first();
-    if (receive.notify_id && on_match_) on_match_(receive.notify_id, message.from->rank_, message.tag);
+    if (message.protocol->arrives_with_data()) receive.data_arrival = message.visible_time.first();
+    if (receive.notify_id && match_callback_) match_callback_(receive.notify_id, message.from->rank_, message.tag);
   }
   Task<> resume_tasks();
   void free_request(RequestState& state);
@@ -225,25 +227,25 @@ class Endpoint {
   Node& node_;
   Nic* nic_;
   int rank_, core_;
-  Rank facade_;
+  Rank rank_interface_;
   ScratchPool scratch_;
   std::unordered_map<int, PeerState> peer_states_;
   MatchQueues queues_;
   RaceTracker races_{queues_};
   ProgressEngine progress_;
-  const ProtocolPacket* handled_ = nullptr;
-  Address packet_list_ = 0;  // the line with the beginning and the end of this rank's list of packets
-  Ps packet_read_ = -1;      // when the last packet of the list was read, by the first memory speed
-  ConfigClock ready_;
-  std::uint64_t received_bytes_ = 0;
-  Ps data_arrived_ = 0;
+  const ProtocolPacket* handled_packet_ = nullptr;
+  Address packet_list_line_ = 0;  // the line with the beginning and the end of this rank's list of packets
+  Ps last_list_read_time_ = -1;   // when the last packet of the list was read, by the first memory speed
+  ConfigClock last_ready_time_;
+  std::uint64_t last_received_bytes_ = 0;
+  Ps last_data_arrival_ = 0;
   std::vector<AsyncProgressTask*> async_tasks_;
-  std::vector<QueuedCall> calls_;
-  OnMatch on_match_;
+  std::vector<QueuedCall> queued_calls_;
+  MatchCallback match_callback_;
   std::vector<Mark> marks_;
-  TimeInCalls in_calls_;
+  TimeInCalls time_in_calls_;
   std::optional<Schedule> schedule_;
-  Ps send_, receive_, match_;
+  Ps send_time_, receive_time_, match_time_;
   std::uint64_t slice_bytes_;
 };
 

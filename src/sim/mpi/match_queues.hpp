@@ -12,7 +12,7 @@ namespace nearfield::sim {
 class MatchQueues {
  public:
   // Returns the sequence number that the next receive gets.
-  std::uint64_t next_receive_number() const { return posted_ + 1; }
+  std::uint64_t next_receive_number() const { return num_posted_ + 1; }
   // Numbers the receive. Removes and returns the oldest unexpected message that the receive matches; if there is none,
   // returns nullptr, and post_receive() must follow.
   Message* match_unexpected(RequestState& receive);
@@ -36,17 +36,17 @@ class MatchQueues {
 
  private:
   struct PeerQueues {
-    FifoList<RequestState> posted;  // receives that name this peer
+    FifoList<RequestState> posted_receives;  // receives that name this peer
     FifoList<Message> unexpected;
-    std::uint64_t arrived = 0;  // number of messages that have arrived from this peer
+    std::uint64_t num_arrived = 0;  // number of messages that have arrived from this peer
   };
   FifoList<RequestState>& posted_receives_from(int peer) {
-    return peer == any_rank ? posted_to_any_ : peers_[peer].posted;
+    return peer == any_rank ? any_source_receives_ : peers_[peer].posted_receives;
   }
 
   std::unordered_map<int, PeerQueues> peers_;
-  FifoList<RequestState> posted_to_any_;  // receives from MPI_ANY_SOURCE
-  std::uint64_t posted_ = 0, arrived_ = 0;
+  FifoList<RequestState> any_source_receives_;  // receives from MPI_ANY_SOURCE
+  std::uint64_t num_posted_ = 0, num_arrived_ = 0;
 };
 
 }  // namespace nearfield::sim

@@ -8,7 +8,7 @@ namespace nearfield::sim {
 // ---- queues
 
 Message* MatchQueues::match_unexpected(RequestState& receive) {
-  receive.number = ++posted_;
+  receive.number = ++num_posted_;
   int from = receive.peer;
   if (from == any_rank) {
     const Message* const oldest = oldest_unexpected(receive);
@@ -23,12 +23,13 @@ Message* MatchQueues::match_unexpected(RequestState& receive) {
 RequestState* MatchQueues::match_posted(Message& message) {
   const int from = message.from->rank();
   PeerQueues& sender = peers_[from];
-  if (message.sequence != sender.arrived++) throw std::logic_error("a message has overtaken another one");
-  message.arrival = ++arrived_;
-  const auto wanted = [&](const RequestState& one) { return one.matches(from, message.tag, message.context); };
-  if (posted_to_any_.empty()) return sender.posted.extract(wanted);
-  const RequestState *named = sender.posted.find(wanted), *any = posted_to_any_.find(wanted);
-  return (any && (!named || any->number < named->number) ? posted_to_any_ : sender.posted).extract(wanted);
+  if (message.sequence != sender.num_arrived++) throw std::logic_error("a message has overtaken another one");
+  message.arrival_number = ++num_arrived_;
+  const auto is_match = [&](const RequestState& one) { return one.matches(from, message.tag, message.context); };
+  if (any_source_receives_.empty()) return sender.posted_receives.extract(is_match);
+  const RequestState *named = sender.posted_receives.find(is_match), *any = any_source_receives_.find(is_match);
+  return (any && (!named || any->number < named->number) ? any_source_receives_ : sender.posted_receives)
+      .extract(is_match);
 }
 
 void MatchQueues::add_unexpected(Message& message) { peers_[message.from->rank()].unexpected.push(&message); }
@@ -38,7 +39,7 @@ Message* MatchQueues::oldest_unexpected(const Pattern& pattern) const {
   const auto add = [&](int from, const PeerQueues& peer) {
     Message* const message =
         peer.unexpected.find([&](const Message& one) { return pattern.matches(from, one.tag, one.context); });
-    if (message && (!oldest || message->arrival < oldest->arrival)) oldest = message;
+    if (message && (!oldest || message->arrival_number < oldest->arrival_number)) oldest = message;
   };
   if (pattern.peer == any_rank)
     for (const auto& [from, peer] : peers_) add(from, peer);
@@ -49,49 +50,52 @@ Message* MatchQueues::oldest_unexpected(const Pattern& pattern) const {
 
 // ---- races
 
-// A forced match is ambiguous if another message that matches `allowed` is unexpected when the receive is posted, or
-// arrives before the receive's own message.
+// A forced match is ambiguous if another message that matches `program_pattern` is unexpected when the receive is
+// posted, or arrives before the receive's own message.
 void RaceTracker::record_forced_match(RequestState& receive) {
-  const Message *own = queues_.oldest_unexpected(receive), *first = queues_.oldest_unexpected(*receive.allowed);
-  if (first != own) count_ambiguous_match(receive);
-  if (!own) forced_.push_back(&receive);
+  const Message *matched_message = queues_.oldest_unexpected(receive),
+                *first = queues_.oldest_unexpected(*receive.program_pattern);
+  if (first != matched_message) count_ambiguous_match(receive);
+  if (!matched_message) forced_receives_.push_back(&receive);
 }
 
 void RaceTracker::count_ambiguous_match(RequestState& receive) {
   receive.is_ambiguous = true;
   ++ambiguous_matches_;
-  if (statistics_.decided) statistics_.count_divergence_on_first();
+  if (statistics_.is_decided_by_first_config) statistics_.count_divergence_on_first();
 }
 
 void RaceTracker::record_arrival(const Message& message, RequestState* receive) {
   const auto takes = [&, from = message.from->rank()](const Pattern& pattern) {
     return pattern.matches(from, message.tag, message.context);
   };
-  for (RequestState* const forced : forced_)
-    if (!forced->is_ambiguous && !takes(*forced) && takes(*forced->allowed)) count_ambiguous_match(*forced);
-  for (MatchChoice& choice : recent_)
-    if (choice.from != message.from->rank() && takes(choice.allowed) && !(receive && receive->number < choice.number))
-      statistics_.add_divergence(choice.divergent, configs_before(message.visible, choice.limit));
-  if (!receive || !receive->allowed) return;
-  std::erase(forced_, receive);
-  record_choice({*receive->allowed, message.from->rank(), receive->number, message.visible}, nullptr);
+  for (RequestState* const forced : forced_receives_)
+    if (!forced->is_ambiguous && !takes(*forced) && takes(*forced->program_pattern)) count_ambiguous_match(*forced);
+  for (MatchChoice& choice : recent_choices_)
+    if (choice.from != message.from->rank() && takes(choice.program_pattern) &&
+        !(receive && receive->number < choice.number))
+      statistics_.add_divergence(choice.divergent, configs_before(message.visible_time, choice.limit));
+  if (!receive || !receive->program_pattern) return;
+  std::erase(forced_receives_, receive);
+  record_choice({*receive->program_pattern, message.from->rank(), receive->number, message.visible_time}, nullptr);
 }
 
-void RaceTracker::record_choice(MatchChoice choice, const Message* own) {
+void RaceTracker::record_choice(MatchChoice choice, const Message* matched_message) {
   ++statistics_.outcomes;
-  const ConfigMask so_far = std::exchange(choice.divergent, 0);
-  statistics_.add_divergence(choice.divergent, so_far);
-  queues_.for_each_unexpected(choice.allowed, [&](const Message& one) {
-    if (&one != own) statistics_.add_divergence(choice.divergent, configs_before(one.visible, choice.limit));
+  const ConfigMask counted_configs = std::exchange(choice.divergent, 0);
+  statistics_.add_divergence(choice.divergent, counted_configs);
+  queues_.for_each_unexpected(choice.program_pattern, [&](const Message& one) {
+    if (&one != matched_message)
+      statistics_.add_divergence(choice.divergent, configs_before(one.visible_time, choice.limit));
   });
-  recent_.push_back(choice);
-  if (recent_.size() > max_recent_choices) recent_.pop_front();
+  recent_choices_.push_back(choice);
+  if (recent_choices_.size() > max_recent_choices) recent_choices_.pop_front();
 }
 
 void RaceTracker::discard_failed_probe() {
-  if (recent_.empty() || !recent_.back().is_failed_probe) return;
-  statistics_.retract_outcome(recent_.back().divergent);
-  recent_.pop_back();
+  if (recent_choices_.empty() || !recent_choices_.back().is_failed_probe) return;
+  statistics_.retract_outcome(recent_choices_.back().divergent);
+  recent_choices_.pop_back();
 }
 
 }  // namespace nearfield::sim

@@ -22,53 +22,53 @@ struct NicTransfer {
   Message* message = nullptr;  // this node's record
   Endpoint* from = nullptr;
   Endpoint* to = nullptr;
-  Address command = 0;                  // entry of the sender's command queue; 0: the core drives the NIC itself
-  Address source = 0;                   // address of the payload; 0: the NIC already has it
-  std::uint64_t bytes = 0;              // payload
-  Address target = 0;                   // address to write to; 0: nothing is written, unless `placed`
-  bool placed = false;                  // the protocol chooses the target on arrival
-  std::optional<PacketKind> arrival;    // packet for the receiver when everything has arrived
-  std::optional<PacketKind> departure;  // packet for the sender when everything has been read
-  bool quiet = false;                   // no event is written into the receiver's queue
+  Address command_entry = 0;                   // entry of the sender's command queue; 0: the core drives the NIC itself
+  Address source = 0;                          // address of the payload; 0: the NIC already has it
+  std::uint64_t bytes = 0;                     // payload
+  Address target = 0;                          // address to write to; 0: nothing is written, unless `placed`
+  bool is_placed_on_arrival = false;           // the protocol chooses the target on arrival
+  std::optional<PacketKind> arrival_packet;    // packet for the receiver when everything has arrived
+  std::optional<PacketKind> departure_packet;  // packet for the sender when everything has been read
+  bool is_silent = false;                      // no event is written into the receiver's queue
   std::uint64_t part_offset = 0, part_bytes = 0;  // copied into the packets
   Address part_target = 0;
   StepId origin;  // the step of the sender's schedule, if schedules are recorded
   // Members that are set during the transfer:
-  NicTransfers* at = nullptr;  // transfers of the node on which this transfer is
-  ConfigClock start, left, first, last;
-  std::uint64_t written = 0;  // payload bytes so far
-  Ps latency = 0;             // ScheduleStep::latency, so far
-  Ps arrived = 0;             // arrival of the last byte at the receiver's NIC, of the first variant
+  NicTransfers* node_transfers = nullptr;  // transfers of the node on which this transfer is
+  ConfigClock start, departure_time, first_byte_arrival, last_byte_arrival;
+  std::uint64_t written_bytes = 0;  // payload bytes so far
+  Ps latency = 0;                   // ScheduleStep::latency, so far
+  Ps nic_arrival = 0;               // arrival of the last byte at the receiver's NIC, of the first variant
 };
 
 // A transfer that has departed from its node, and what the receiving node needs to know about the message.
 struct DepartedTransfer {
-  Ps since = 0;  // time of the departure event
-  Passage passage;
+  Ps departure_time = 0;  // time of the departure event
+  MessageTimes message_times;
   Envelope envelope;
   Message* remote_message = nullptr;  // the receiver's record; nullptr: this is the message's first transfer
   NicTransfer transfer;
 };
 
-// Serialises or deserialises a departed transfer. Pointers to messages are meaningful only on the shard that owns the
+// Serializes or deserializes a departed transfer. Pointers to messages are meaningful only on the shard that owns the
 // messages.
 template <class Pack>
-void fields(Pack& pack, DepartedTransfer& departed, const ClusterState& cluster);
+void pack_fields(Pack& pack, DepartedTransfer& departed, const ClusterState& cluster);
 
 class NicTransfers {
  public:
   explicit NicTransfers(NodeState& node_state) : node_state_(node_state) {}
   // Starts the transfer at the sender's clock.
   void send(const NicTransfer& transfer);
-  // Writes the payload that the receiver's NIC has held to the address `target`, from the time `start` on.
+  // Writes the payload that the receiver's NIC holds to the address `target`. The write begins at the time `start`.
   void write_held(NicTransfer& held, Address target, const ConfigClock& start);
 
   // ---- between windows
   // Returns the transfers that have departed since the last clear_departed_transfers(), in the order of time.
-  std::vector<DepartedTransfer>& departed_transfers() { return departed_; }
-  void clear_departed_transfers() { departed_.clear(); }
+  std::vector<DepartedTransfer>& departed_transfers() { return departed_transfers_; }
+  void clear_departed_transfers() { departed_transfers_.clear(); }
   // Schedules the arrival of another node's transfer at the time `when` of the engine.
-  void schedule_arrival(const DepartedTransfer& departed, const Passage& passage, Ps when);
+  void schedule_arrival(const DepartedTransfer& departed, const MessageTimes& message_times, Ps when);
 
  private:
   template <void (NicTransfers::*phase)(NicTransfer&)>
@@ -85,7 +85,7 @@ class NicTransfers {
 
   NodeState& node_state_;
   ObjectPool<NicTransfer> pool_;
-  std::vector<DepartedTransfer> departed_;
+  std::vector<DepartedTransfer> departed_transfers_;
 };
 
 }  // namespace nearfield::sim

@@ -27,24 +27,24 @@ struct NodeState {
   ObjectPool<RequestState> requests;
   ObjectPool<ProtocolPacket> packets;
   NicTransfers transfers{*this};
-  std::vector<std::pair<Endpoint*, std::coroutine_handle<>>> in_barrier;  // ranks that wait in barrier()
+  std::vector<std::pair<Endpoint*, std::coroutine_handle<>>> ranks_in_barrier;  // ranks that wait in barrier()
   CoroutineFrames frames;
 
   NodeState(ClusterState& all, int node) : cluster(all), number(node) {}
 
-  // Return the protocol of a message. A synchronous send uses the protocol of long messages, which waits for the
-  // receiver (the T3E's `buffered` does not).
-  Protocol& protocol_between_nodes(std::uint64_t bytes, bool synchronous) {
-    return bytes <= cluster.machine.messaging.eager_bytes && !synchronous ? *network_small : *network_large;
+  // Return the protocol of a message. A synchronous send uses the protocol of long messages, since that waits for the
+  // receiver (except for the T3E's protocol `buffered`).
+  Protocol& protocol_between_nodes(std::uint64_t bytes, bool is_synchronous) {
+    return bytes <= cluster.machine.messaging.eager_bytes && !is_synchronous ? *network_small : *network_large;
   }
-  Protocol& protocol_within_node(const Buffer& data, bool synchronous) {
-    if (data.bytes() <= cluster.machine.messaging.node_eager_bytes && !synchronous) return *node_small;
+  Protocol& protocol_within_node(const Buffer& data, bool is_synchronous) {
+    if (data.bytes() <= cluster.machine.messaging.node_eager_bytes && !is_synchronous) return *node_small;
     const bool in_pieces = node_pieces && has_min_pieces(data, cluster.machine.messaging.min_pieces);
     return in_pieces ? *node_pieces : *node_large;
   }
   // Drops the sender's or the receiver's reference to the message. The last drop frees the record.
   void drop_reference(Message& message) {
-    if (--message.holders == 0) messages.release(&message);
+    if (--message.num_references == 0) messages.release(&message);
   }
   // Runs the events before `end`. An exception is stored (Engine::failure).
   void run_events_until(Ps end) {

@@ -17,54 +17,58 @@ class ProgressEngine {
 
   ProgressEngine(Engine& engine, int rank) : engine_(engine), rank_(rank) {}
 
-  // Mark the begin and the end of a wait of the program. `pattern`: that of the awaited request or message, if it is
-  // known; it must outlive the wait.
-  void begin_wait(WaitReason wait, const Pattern* pattern = nullptr) { wait_ = wait, pattern_ = pattern; }
+  // Mark the start and the end of a wait of the program. `pattern` is that of the awaited request or message, nullptr
+  // if it is not known; it must outlive the wait.
+  void begin_wait(WaitReason wait, const Pattern* pattern = nullptr) {
+    wait_reason_ = wait, awaited_pattern_ = pattern;
+  }
   void end_wait() {
-    if (wait_ == WaitReason::any_event) idle_wakeups_ = 0;
+    if (wait_reason_ == WaitReason::any_event) idle_wakeups_ = 0;
     begin_wait(WaitReason::none);
   }
   // Sets the MPI call that describe_wait() reports; nullptr: none. The text must outlive the call.
-  void set_current_call(const std::string* name) { call_ = name; }
+  void set_current_call(const std::string* name) { current_call_ = name; }
   // Describes what the rank waits for; empty if it does not wait.
   std::string describe_wait() const;
 
   bool has_packet() const { return !packets_.empty(); }
   void push_packet(ProtocolPacket* packet) {
     packets_.push(packet);
-    wake_sleeper();
+    wake_sleeping_rank();
   }
-  // Is called when a message has become unexpected. If the NIC matches messages, no packet wakes a rank that probes for
-  // the message.
+  // Must be called when an unexpected message has arrived. Wakes a rank that probes for the message, for which no
+  // packet exists if the NIC matches messages.
   void notify_unexpected();
-  // If no event is left on any node, wake_idle() resumes a rank that waits for any event, which breaks the deadlock.
-  // can_be_woken() returns whether this rank is such a rank.
-  bool can_be_woken() const { return wait_ == WaitReason::any_event && sleeper_ && idle_wakeups_ < max_idle_wakeups; }
+  // can_be_woken() returns whether the rank waits for any event. If no event is left on any node, wake_idle() resumes
+  // such a rank, which breaks the deadlock.
+  bool can_be_woken() const {
+    return wait_reason_ == WaitReason::any_event && sleeping_coroutine_ && idle_wakeups_ < max_idle_wakeups;
+  }
   void wake_idle(Ps when);
 
   struct NextPacket {
-    ProgressEngine& me;
-    bool await_ready() const { return me.has_packet(); }
-    void await_suspend(std::coroutine_handle<> waiting) const { me.sleeper_ = waiting; }
-    ProtocolPacket* await_resume() const { return me.has_packet() ? me.packets_.pop() : nullptr; }
+    ProgressEngine& progress;
+    bool await_ready() const { return progress.has_packet(); }
+    void await_suspend(std::coroutine_handle<> waiting) const { progress.sleeping_coroutine_ = waiting; }
+    ProtocolPacket* await_resume() const { return progress.has_packet() ? progress.packets_.pop() : nullptr; }
   };
   // Returns an awaitable for the next packet. Its result is nullptr if the rank was woken without a packet.
   NextPacket next_packet() { return {*this}; }
 
  private:
-  static constexpr int max_idle_wakeups = 1000;  // a program with more failed polls in a row is deadlocked
+  static constexpr int max_idle_wakeups = 1000;  // more failed polls in a row are taken for a deadlock
 
-  void wake_sleeper() {
-    if (sleeper_) std::exchange(sleeper_, {}).resume();
+  void wake_sleeping_rank() {
+    if (sleeping_coroutine_) std::exchange(sleeping_coroutine_, {}).resume();
   }
 
   Engine& engine_;
   int rank_;
   FifoList<ProtocolPacket> packets_;
-  std::coroutine_handle<> sleeper_;
-  WaitReason wait_ = WaitReason::none;
-  const Pattern* pattern_ = nullptr;
-  const std::string* call_ = nullptr;
+  std::coroutine_handle<> sleeping_coroutine_;
+  WaitReason wait_reason_ = WaitReason::none;
+  const Pattern* awaited_pattern_ = nullptr;
+  const std::string* current_call_ = nullptr;
   int idle_wakeups_ = 0;  // in a row
 };
 

@@ -18,27 +18,28 @@ std::optional<PayloadTarget> Protocol::choose_payload_target(Endpoint&, Message&
 
 void Protocol::handle_posted_receive(Endpoint& receiver, Message& message) {
   ProtocolPacket* const packet = receiver.make_packet(message, PacketKind::matched);
-  packet->visible = receiver.now();
+  packet->visible_time = receiver.now();
   receiver.push_packet(packet);
 }
 
-std::vector<ProtocolPair> all_protocol_pairs(bool within_node) {
+std::vector<ProtocolPair> all_protocol_pairs(bool is_within_node) {
   std::vector<ProtocolPair> all;
-  if (!within_node) all.push_back({"eager-rendezvous", &eager_protocol, &rendezvous_protocol});
+  if (!is_within_node) all.push_back({"eager-rendezvous", &eager_protocol, &rendezvous_protocol});
   for (const auto* spec : all_protocols())
-    if (spec->within_node == within_node) all.push_back({spec->name, within_node ? &node_eager_protocol : spec, spec});
-  if (!within_node) all.push_back({"buffered-synchronous", &buffered_protocol, &synchronous_protocol});
+    if (spec->is_within_node == is_within_node)
+      all.push_back({spec->name, is_within_node ? &node_eager_protocol : spec, spec});
+  if (!is_within_node) all.push_back({"buffered-synchronous", &buffered_protocol, &synchronous_protocol});
   return all;
 }
 
-ProtocolPair find_protocol_pair(const std::string& name, bool within_node) {
+ProtocolPair find_protocol_pair(const std::string& name, bool is_within_node) {
   std::vector<std::string> names;
-  for (const auto& pair : all_protocol_pairs(within_node)) {
+  for (const auto& pair : all_protocol_pairs(is_within_node)) {
     if (name == pair.name) return pair;
     names.push_back(pair.name);
   }
   throw std::invalid_argument("there is no protocol '" + name + "' " +
-                              (within_node ? "within a node" : "between nodes") + "; the nearest is '" +
+                              (is_within_node ? "within a node" : "between nodes") + "; the nearest is '" +
                               nearest_name(name, names) + "'");
 }
 

@@ -1,6 +1,6 @@
 // Message protocols. Each file in protocols/ exports one ProtocolSpec. One Protocol object serves all ranks of a node.
-// Its work on a rank's core advances the clock of that rank. Its functions are called on the sender or the receiver of
-// a message, as each says, in the order of simulated time.
+// Its work on a rank's core advances the clock of that rank. Its functions are called in the order of simulated time;
+// the comment of each function says on which core or NIC it runs.
 #pragma once
 
 #include <memory>
@@ -48,7 +48,7 @@ class Protocol {
 struct ProtocolSpec {
   const char* name;
   const char* summary;
-  bool within_node;
+  bool is_within_node;
   std::unique_ptr<Protocol> (*make)(NodeState& node_state);
 };
 
@@ -57,16 +57,16 @@ extern const ProtocolSpec eager_protocol, rendezvous_protocol, buffered_protocol
 
 const std::vector<const ProtocolSpec*>& all_protocols();
 
-// What a value of Messaging::network or ::node stands for: a protocol up to the eager limit, and one above the limit.
-// Between nodes, the name of a protocol stands for both, and two pairs have names of their own; within a node, short
-// messages are always eager.
+// The protocols that a value of Messaging::network or Messaging::node selects: one for messages up to the eager limit
+// and one for longer messages. Between nodes, the name of a protocol selects it for both, and two pairs of different
+// protocols have names; within a node, short messages are always sent eagerly.
 struct ProtocolPair {
   std::string name;
   const ProtocolSpec* small;
   const ProtocolSpec* large;
 };
-std::vector<ProtocolPair> all_protocol_pairs(bool within_node);
-// Returns the pair of that name. If there is none, throws std::invalid_argument with the nearest name.
-ProtocolPair find_protocol_pair(const std::string& name, bool within_node);
+std::vector<ProtocolPair> all_protocol_pairs(bool is_within_node);
+// Returns the pair of that name. If there is none, throws std::invalid_argument, which names the nearest one.
+ProtocolPair find_protocol_pair(const std::string& name, bool is_within_node);
 
 }  // namespace nearfield::sim

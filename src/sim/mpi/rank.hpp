@@ -1,5 +1,5 @@
 // The interface of a rank's program: messages as in MPI, memory accesses of its core, and marks for measuring. A
-// program is a coroutine that runs once for all variants and memory speeds, so its behaviour must not depend on now().
+// program is a coroutine that runs once for all variants and memory speeds, so its behavior must not depend on now().
 //
 //   Task<> program(Rank& rank) {
 //     const Buffer buffer(rank.allocate(1024), 1024);
@@ -8,7 +8,7 @@
 //   }
 //
 // Every Task must be awaited where it is created. Messages and nonblocking collectives progress only while their rank
-// is in wait(), as in an MPI without a progress thread. Left out: truncation (an error).
+// is in wait(), as in an MPI without a progress thread. A message that is longer than the receive buffer is an error.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +33,25 @@ struct RequestState;  // message.hpp
 struct Sweep;         // node.hpp
 struct Counts;        // counts.hpp
 
-// The handle to a request in flight. A wait for an empty handle, or a second wait for the same request, returns at
-// once.
+// The handle to a request in flight. A wait for an empty handle, or a second wait for the same request, returns
+// immediately.
 struct Request {
   RequestState* state = nullptr;
   std::uint64_t serial = 0;
 };
 
 // A measured interval of a rank: from start() to stop(). `before` and `after`: the counts of the rank's node, per
-// variant, if the run has count_marks.
+// variant, if the run has needs_node_counts.
 struct Mark {
   ConfigClock start, stop;
-  std::vector<Counts> before, after;
-  PerfCounters counters;  // of the rank's core, if the run has count_sides
+  std::vector<Counts> counts_before, counts_after;
+  PerfCounters counters;  // of the rank's core, if the run has needs_core_counters
 };
 
-// The time that a rank spent in MPI calls, by kind: posting sends, posting receives, and waiting, which includes the
-// protocols' work. Copies and reductions by a collective itself are excluded.
+// The time that a rank spent in MPI calls: posting sends, posting receives, and waiting, which includes the protocols'
+// work. The copies and reductions that a collective makes are not included.
 struct TimeInCalls {
-  ConfigClock sending, receiving, waiting;
+  ConfigClock send_time, receive_time, wait_time;
 };
 
 // The state of a buffer's lines in the caches of the rank's core.
@@ -68,8 +68,8 @@ class Rank {
   int node() const;
   const Core& core() const;
 
-  // Returns page-aligned memory; allocations of a node do not overlap. Memory is never freed; an allocation costs
-  // nothing until it is touched.
+  // Returns the address of page-aligned memory that overlaps no other allocation of the node. Memory is never freed.
+  // The host allocates nothing for memory that is never accessed.
   Address allocate(std::uint64_t bytes);
 
   // ---- messages. Between two ranks, messages of one tag and context arrive in the order in which they were sent. A
@@ -91,15 +91,15 @@ class Rank {
   Task<> sweep(Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   // Makes the sweeps one after the other; `sweeps` must outlive the call.
   Task<> sweep(std::span<const Sweep> sweeps);
-  // Replays the accesses of a recorded program. Calls at_stop() after each access whose number is in `stops`, which are
-  // in ascending order and may be equal.
+  // Replays the accesses of a recorded program. Calls at_stop() after each access whose index is in `stops`, once per
+  // occurrence; `stops` are in ascending order.
   Task<> replay(std::span<const Reference> references, std::span<const std::size_t> stops = {},
                 std::function<void()> at_stop = {});
   void compute(Ps duration);
 
   // ---- for scenarios
-  // Brings the lines of a buffer into a state by loads or stores, which take time: call it outside marks.
-  Task<> prepare(Buffer buffer, BufferState state);
+  // Brings the lines of a buffer into a state by loads or stores. These take time, so it must be called outside marks.
+  Task<> prepare_buffer(Buffer buffer, BufferState state);
   // Invalidates all lines of all caches of the node, in no time.
   void invalidate_all();
   // Makes the NIC inject the payload of messages to this range into a cache level (policy tph), counted from 0.
@@ -108,10 +108,10 @@ class Rank {
   // latency if there are several nodes).
   Task<> barrier();
   ConfigClock now() const;
-  // Begin and end a mark. A mark contains one reading of the clock (Core::clock_reading_ns), as a time measured on a
-  // real machine does.
-  void start();
-  void stop();  // waits for the core's outstanding loads and stores
+  // Begin and end a measured interval (Mark). The interval includes the time to read the clock once
+  // (Core::clock_reading_ns), as a time measured on a real machine does.
+  void start_mark();
+  void stop_mark();  // waits for the core's outstanding loads and stores
 
   // Returns the rank's MPI library, whose further functions serve replay/.
   Endpoint& endpoint() { return endpoint_; }

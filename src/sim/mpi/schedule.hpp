@@ -1,6 +1,6 @@
 // The schedule of a simulated rank: how long it worked, what it sent and what it waited for, in the order of its
-// program. A wait names the step that ended it, so the schedules of all ranks form a graph, from which another simulator
-// can compute the times with another network. Times are those of one variant at the first memory speed.
+// program. A wait names the step that ended it, so the schedules of all ranks form a graph, from which another
+// simulator can compute the times with another network. Times are those of one variant at the first memory speed.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct ScheduleStep {
   std::uint64_t bytes = 0;
   // Members of waits. A wait for a send of the rank's own ends when the NIC has read the data.
   StepId origin;
-  // Of a transfer from another node, in the first variant: the time in the two NICs and in the network, without the time
-  // of the bytes and the wait for links that other messages occupy.
+  // If the packet came from another node: the time of the transfer in the two NICs and in the network, in the first
+  // variant, without the transfer time of its bytes and the wait for links that other messages occupy.
   Ps latency = 0;
 };
 
@@ -44,11 +44,12 @@ class Schedule {
   StepId add_send(const ConfigClock& now, int peer, std::uint64_t bytes) {
     return add_step({.kind = ScheduleStep::Kind::send, .peer = peer, .bytes = bytes}, now);
   }
-  // Adds a wait for a packet that becomes visible at `until`, which may be past. A wait without origin counts as work.
-  void add_wait(StepId origin, Ps latency, const ConfigClock& now, const ConfigClock& until) {
+  // Adds a wait for a packet that becomes visible at `visible_time`, which may be past. A wait without origin counts as
+  // work.
+  void add_wait(StepId origin, Ps latency, const ConfigClock& now, const ConfigClock& visible_time) {
     if (origin.step == 0) return;
     add_step({.kind = ScheduleStep::Kind::wait, .origin = origin, .latency = latency}, now);
-    since_ = std::max(since_, time_of(until));
+    work_begin_ = std::max(work_begin_, time_of(visible_time));
   }
   // Ends the schedule, and returns its steps.
   std::vector<ScheduleStep> end(const ConfigClock& now) {
@@ -61,14 +62,14 @@ class Schedule {
 
  private:
   StepId add_step(ScheduleStep step, const ConfigClock& now) {
-    step.begin = since_;
-    step.end = since_ = time_of(now);
+    step.begin = work_begin_;
+    step.end = work_begin_ = time_of(now);
     steps_.push_back(step);
     return {rank_, static_cast<std::uint32_t>(steps_.size())};
   }
 
   int rank_, variant_;
-  Ps since_ = 0;  // begin of the work that the next step ends
+  Ps work_begin_ = 0;  // begin of the work that the next step ends
   std::vector<ScheduleStep> steps_;
 };
 

@@ -7,7 +7,7 @@
 namespace nearfield::sim {
 namespace {
 
-std::string shape_text(const std::vector<int>& shape) {
+std::string format_shape(const std::vector<int>& shape) {
   std::string words;
   for (const int number : shape) words += (words.empty() ? "" : ", ") + std::to_string(number);
   return "[" + words + "]";
@@ -19,24 +19,24 @@ long product_of_extents(const std::vector<int>& shape) {
   return all;
 }
 
-// Throws std::invalid_argument unless the shape has a valid count of numbers, all above 0, with a product of at most a
-// million.
+// Throws std::invalid_argument unless the topology allows this count of shape numbers, and all numbers are positive
+// and have a product of at most a million.
 void check_shape(const TopologySpec& spec, const nearfield::Network& network) {
-  bool good = network.shape.size() >= spec.min_numbers && network.shape.size() <= spec.max_numbers;
-  long room = 1;
+  bool is_valid = network.shape.size() >= spec.min_extents && network.shape.size() <= spec.max_extents;
+  long capacity = 1;
   for (const int number : network.shape) {
-    good = good && number > 0;
-    room = good ? room * number : room;
-    good = good && room <= 1'000'000;
+    is_valid = is_valid && number > 0;
+    capacity = is_valid ? capacity * number : capacity;
+    is_valid = is_valid && capacity <= 1'000'000;
   }
-  if (!good)
-    throw std::invalid_argument("the shape " + shape_text(network.shape) + " is none of " + spec.name +
-                                "; it takes: " + spec.shape + ", for a million nodes at most");
+  if (!is_valid)
+    throw std::invalid_argument("the shape " + format_shape(network.shape) + " is none of " + spec.name +
+                                "; it takes: " + spec.shape_meaning + ", for a million nodes at most");
 }
 
 // Returns the smallest shape with room for `nodes` nodes that differs from `shape` in one number only. A shape has room
-// for `per_unit` times the product of its numbers.
-std::vector<int> raised_shape(std::vector<int> shape, int nodes, long per_unit) {
+// for `per_unit` times the product of its numbers of nodes.
+std::vector<int> nearest_sufficient_shape(std::vector<int> shape, int nodes, long per_unit) {
   std::vector<int> best;
   for (std::size_t i = 0; i < shape.size(); ++i) {
     auto raised = shape;
@@ -56,16 +56,18 @@ std::unique_ptr<Topology> make_topology(const nearfield::Network& network, int n
   const TopologySpec& spec = find_named(all_topologies(), network.topology, "topology");
   check_shape(spec, network);
   auto topology = spec.make(network, nodes);
-  if (const int room = topology->max_nodes(); room < nodes)
-    check_room(network, nodes, room, raised_shape(network.shape, nodes, room / product_of_extents(network.shape)));
+  if (const int capacity = topology->max_nodes(); capacity < nodes)
+    check_capacity(network, nodes, capacity,
+                   nearest_sufficient_shape(network.shape, nodes, capacity / product_of_extents(network.shape)));
   return topology;
 }
 
-void check_room(const nearfield::Network& network, int nodes, long room, const std::vector<int>& enough) {
-  if (nodes <= room) return;
-  throw std::invalid_argument(network.topology + " of shape " + shape_text(network.shape) + " has room for " +
-                              std::to_string(room) + " nodes, not " + std::to_string(nodes) +
-                              "; the nearest: " + std::to_string(room) + " nodes, or shape " + shape_text(enough));
+void check_capacity(const nearfield::Network& network, int nodes, long capacity,
+                    const std::vector<int>& sufficient_shape) {
+  if (nodes <= capacity) return;
+  throw std::invalid_argument(network.topology + " of shape " + format_shape(network.shape) + " has room for " +
+                              std::to_string(capacity) + " nodes, not " + std::to_string(nodes) + "; the nearest: " +
+                              std::to_string(capacity) + " nodes, or shape " + format_shape(sufficient_shape));
 }
 
 }  // namespace nearfield::sim

@@ -11,12 +11,12 @@ namespace {
 
 void check_levels(const PolicySpec& spec, const Machine& machine) {
   const int levels = static_cast<int>(machine.caches.size());
-  if (spec.levels <= levels) return;
+  if (spec.min_cache_levels <= levels) return;
   std::string others;
   for (const auto* other : all_policies())
-    if (other->levels <= levels) others += (others.empty() ? "" : ", ") + std::string(other->name);
+    if (other->min_cache_levels <= levels) others += (others.empty() ? "" : ", ") + std::string(other->name);
   throw std::invalid_argument("policy '" + std::string(spec.name) + "' puts lines into cache level " +
-                              std::to_string(spec.levels) + ", machine '" + machine.name + "' has " +
+                              std::to_string(spec.min_cache_levels) + ", machine '" + machine.name + "' has " +
                               std::to_string(levels) + "; these would work: " + others);
 }
 
@@ -25,16 +25,16 @@ void check_levels(const PolicySpec& spec, const Machine& machine) {
 PolicyChoice::PolicyChoice(const std::string& text, const Machine& machine) : text_(text) {
   const std::size_t colon = text.find(':');
   spec_ = &find_named(all_policies(), text.substr(0, colon), "policy");
-  for (const auto& parameter : spec_->parameters) values_.push_back(parameter.value);
+  for (const auto& parameter : spec_->parameters) values_.push_back(parameter.default_value);
   for (std::size_t begin = colon; begin != std::string::npos;) {
     const std::size_t end = text.find(',', begin + 1);
-    set(text.substr(begin + 1, end == std::string::npos ? end : end - begin - 1));
+    set_parameter(text.substr(begin + 1, end == std::string::npos ? end : end - begin - 1));
     begin = end;
   }
   check_levels(*spec_, machine);
 }
 
-void PolicyChoice::set(const std::string& setting) {
+void PolicyChoice::set_parameter(const std::string& setting) {
   const std::size_t equals = setting.find('=');
   const std::string name = setting.substr(0, equals);
   const std::string policy = spec_->name;

@@ -1,5 +1,5 @@
-// A policy decides where a NIC writes incoming bytes. Each file in policies/ exports one PolicySpec. There is one
-// Policy object per node and variant; the NIC calls it once per event (header) and once per piece of a payload. The
+// A placement policy decides where a NIC writes incoming bytes. Each file in policies/ exports one PolicySpec. There is
+// one Policy object per node and variant; the NIC calls it once per event (header) and once per piece of a payload. The
 // memory follows the policy's decision for whole coherence granules (memory.hpp); partial granules at the ends of a
 // payload always go to memory only.
 #pragma once
@@ -25,10 +25,10 @@ struct IncomingWrite {
   enum class Kind { header, payload };
   Kind kind = Kind::payload;
   Address address = 0;
-  std::uint64_t bytes = 0;          // of this piece: at most a page
-  std::uint64_t message_bytes = 0;  // of the whole message
-  int core = 0;                     // the receiving core
-  std::optional<int> steered = {};  // the level that Nic::steer() set for this buffer (tph)
+  std::uint64_t bytes = 0;                // of this piece: at most a page
+  std::uint64_t message_bytes = 0;        // of the whole message
+  int core = 0;                           // the receiving core
+  std::optional<int> steered_level = {};  // the level that Nic::steer_range() set for this buffer (tph)
 };
 
 // Reads the counters of a node for its policies.
@@ -46,7 +46,7 @@ class Policy {
 
 struct PolicyParameter {
   const char* name;
-  std::int64_t value;  // default
+  std::int64_t default_value;
   std::int64_t min, max;
   const char* summary;
 };
@@ -58,26 +58,26 @@ struct PolicySpec {
   const char* name;
   const char* summary;
   std::vector<PolicyParameter> parameters;
-  int levels;  // minimum number of cache levels
+  int min_cache_levels;
   std::unique_ptr<Policy> (*make)(const Machine& machine, const PolicyValues& values);
   bool limits_ways = false;  // the policy restricts the ways of a set (InjectionTarget::ways)
 };
 
-// Returns all policies: the baseline, then those of the papers, then the others.
+// Returns all policies: the baseline, then those of the reproduced papers (papers/), then the others.
 const std::vector<const PolicySpec*>& all_policies();
 
 // A policy as the user names it: "memory", "ddio", "ddio:ways=4".
 class PolicyChoice {
  public:
   // Parses `text`. Throws std::invalid_argument if the policy, a parameter or a value is not valid or the machine has
-  // too few cache levels; its text names the nearest policy or parameter, or the policies that the machine supports.
+  // too few cache levels; the message names the nearest policy or parameter, or the policies that the machine supports.
   PolicyChoice(const std::string& text, const Machine& machine);
   std::unique_ptr<Policy> make_policy(const Machine& machine) const { return spec_->make(machine, values_); }
   const PolicySpec& spec() const { return *spec_; }
   const std::string& text() const { return text_; }
 
  private:
-  void set(const std::string& setting);
+  void set_parameter(const std::string& setting);
 
   std::string text_;
   const PolicySpec* spec_ = nullptr;

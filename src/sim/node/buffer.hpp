@@ -1,5 +1,5 @@
-// A message buffer: bytes in a node's memory, contiguous, in equal blocks at a stride as MPI_Type_vector describes
-// them, or at the addresses that a ScatteredLayout returns. Contents are not simulated.
+// A message buffer in a node's memory. Its data is contiguous, or consists of equal blocks at a constant stride (as in
+// MPI_Type_vector), or lies at the addresses that a ScatteredLayout returns. Contents are not simulated.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct AddressRange {
 // The layout of a buffer that does not consist of equal blocks. The object must outlive the buffer's messages.
 class ScatteredLayout {
  public:
-  // Returns the contiguous range of the buffer's data that begins at `offset`. `begin` is the buffer's address, which
-  // only this object interprets.
-  virtual AddressRange run_at(std::uint64_t begin, std::uint64_t offset) const = 0;
+  // Returns the contiguous address range of the data from byte `offset` of the buffer on. `begin` is the buffer's
+  // address, which only this object interprets.
+  virtual AddressRange contiguous_range_at(std::uint64_t begin, std::uint64_t offset) const = 0;
 
  protected:
   ~ScatteredLayout() = default;
@@ -30,20 +30,21 @@ struct Buffer {
   std::uint64_t block_bytes = 0;
   std::uint64_t count = 1;         // number of blocks
   std::uint64_t stride_bytes = 0;  // from the start of one block to that of the next
-  const ScatteredLayout* scattered = nullptr;
+  const ScatteredLayout* scattered_layout = nullptr;
 
   Buffer() = default;
   Buffer(Address begin, std::uint64_t bytes) : address(begin), block_bytes(bytes), stride_bytes(bytes) {}
   Buffer(Address begin, std::uint64_t blocks, std::uint64_t bytes_of_block, std::uint64_t stride)
       : address(begin), block_bytes(bytes_of_block), count(blocks), stride_bytes(stride) {}
-  Buffer(std::uint64_t begin, std::uint64_t bytes, const ScatteredLayout& where) : Buffer(begin, bytes) {
-    scattered = &where;
+  Buffer(std::uint64_t begin, std::uint64_t bytes, const ScatteredLayout& layout) : Buffer(begin, bytes) {
+    scattered_layout = &layout;
   }
 
   std::uint64_t bytes() const { return block_bytes * count; }
-  // Returns the bytes from the beginning of the first block to the end of the last one. Not for a scattered buffer.
+  // Returns the number of bytes from the start of the first block to the end of the last one. Must not be called for a
+  // buffer with a ScatteredLayout.
   std::uint64_t extent_bytes() const { return bytes() == 0 ? 0 : (count - 1) * stride_bytes + block_bytes; }
-  bool is_contiguous() const { return !scattered && (count <= 1 || stride_bytes == block_bytes); }
+  bool is_contiguous() const { return !scattered_layout && (count <= 1 || stride_bytes == block_bytes); }
 };
 
 // Returns whether the buffer has at least max(`count`, 2) contiguous pieces.

@@ -10,63 +10,66 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t word = 8;
-// The memories of a node alternate every 8 GiB of addresses (one turn), below 128 GiB (access.hpp).
-constexpr Address turn = Address{1} << 33;
+constexpr std::uint64_t word_bytes = 8;
+// The memories of a node alternate every 8 GiB of addresses, below 128 GiB (access.hpp).
+constexpr Address memory_interleave_bytes = Address{1} << 33;
 constexpr Address end_of_memory = Address{1} << 37;
-// The offset in pages between the first allocations in two successive memories. At equal offsets, data of different
-// memories would conflict in the same cache sets.
-constexpr std::uint64_t page_distance = 1031;
+// The first allocation in each memory lies this many pages further from the start of its memory than in the preceding
+// memory. At equal offsets, data of different memories would compete for the same cache sets.
+constexpr std::uint64_t first_page_distance = 1031;
 
 }  // namespace
 
 bool has_min_pieces(const Buffer& buffer, std::uint64_t count) {
   if (buffer.is_contiguous()) return false;
-  if (!buffer.scattered) return buffer.count >= count;
+  if (!buffer.scattered_layout) return buffer.count >= count;
   std::uint64_t pieces = 0;
   for (std::uint64_t offset = 0; offset < buffer.bytes() && pieces < count; ++pieces)
-    offset += run_at(buffer, offset).bytes;
+    offset += contiguous_range_at(buffer, offset).bytes;
   return pieces >= std::max<std::uint64_t>(count, 2);
 }
 
-AddressRange run_at(const Buffer& buffer, std::uint64_t offset) {
-  if (buffer.scattered) return buffer.scattered->run_at(buffer.address, offset);
+AddressRange contiguous_range_at(const Buffer& buffer, std::uint64_t offset) {
+  if (buffer.scattered_layout) return buffer.scattered_layout->contiguous_range_at(buffer.address, offset);
   if (buffer.is_contiguous()) return {buffer.address + offset, buffer.bytes() - offset};
-  const std::uint64_t block = offset / buffer.block_bytes, inside = offset % buffer.block_bytes;
-  return {buffer.address + block * buffer.stride_bytes + inside, buffer.block_bytes - inside};
+  const std::uint64_t block = offset / buffer.block_bytes, offset_in_block = offset % buffer.block_bytes;
+  return {buffer.address + block * buffer.stride_bytes + offset_in_block, buffer.block_bytes - offset_in_block};
 }
 
 Node::Node(const Machine& machine, const Options& options)
-    : variants_(options.variants),
+    : num_variants_(options.variants),
       page_bytes_(machine.pages.page_bytes),
       ps_per_cycle_(1e3 / machine.core.clock_ghz),
-      per_piece_(ps_from_ns(machine.messaging.piece_ns)),
+      time_per_piece_(ps_from_ns(machine.messaging.piece_ns)),
       cores_per_memory_(machine.dram.shared_by > 0 ? machine.dram.shared_by : machine.cores) {
   if (page_bytes_ == 0) throw std::invalid_argument("machine '" + machine.name + "': page_bytes: at least 1");
   if (machine.cores < 1) throw std::invalid_argument("machine '" + machine.name + "': cores: at least 1");
-  // Page 0 is not allocated: address 0 means none.
+  // Page 0 is not allocated, since address 0 stands for no address.
   const auto memories = static_cast<Address>((machine.cores + cores_per_memory_ - 1) / cores_per_memory_);
-  // Even with huge pages, the first page of a memory must lie in the memory's own turn.
-  const Address max_first_page = turn / 8 * 7 / page_bytes_;
+  // Even with huge pages, the first page of a memory must lie in the first 8 GiB of that memory.
+  const Address max_first_page = memory_interleave_bytes / 8 * 7 / page_bytes_;
   for (Address m = 0; m < memories; ++m)
-    next_.push_back(m * turn + (1 + m * page_distance % max_first_page) * page_bytes_);
-  if (!options.memory_effects) {
-    clocks_.assign(static_cast<std::size_t>(machine.cores), ConfigClock(variants_));
+    next_free_address_.push_back(m * memory_interleave_bytes +
+                                 (1 + m * first_page_distance % max_first_page) * page_bytes_);
+  if (!options.has_memory_effects) {
+    clocks_.assign(static_cast<std::size_t>(machine.cores), ConfigClock(num_variants_));
     return;
   }
-  memory_ = std::make_unique<NodeMemory>(machine, options.memory_slowdown, variants_, options.limits_ways);
+  memory_ = std::make_unique<NodeMemory>(machine, options.memory_slowdown, num_variants_, options.limits_ways);
 }
 
 Address Node::allocate(int core, std::uint64_t bytes) {
-  Address& next = next_[static_cast<std::size_t>(core / cores_per_memory_)];
-  const std::uint64_t whole = (std::max<std::uint64_t>(bytes, 1) - 1) / page_bytes_ * page_bytes_ + page_bytes_;
-  // An allocation that does not fit into the rest of this memory's turn begins at its next turn.
-  if (next_.size() > 1 && whole <= turn && next / turn != (next + whole - 1) / turn)
-    next = (next / turn + next_.size()) * turn;
-  if (bytes > end_of_memory || next > end_of_memory - whole)
+  Address& next = next_free_address_[static_cast<std::size_t>(core / cores_per_memory_)];
+  const std::uint64_t page_aligned_bytes =
+      (std::max<std::uint64_t>(bytes, 1) - 1) / page_bytes_ * page_bytes_ + page_bytes_;
+  // An allocation that does not fit into the remainder of the current 8 GiB begins at this memory's next 8 GiB.
+  if (next_free_address_.size() > 1 && page_aligned_bytes <= memory_interleave_bytes &&
+      next / memory_interleave_bytes != (next + page_aligned_bytes - 1) / memory_interleave_bytes)
+    next = (next / memory_interleave_bytes + next_free_address_.size()) * memory_interleave_bytes;
+  if (bytes > end_of_memory || next > end_of_memory - page_aligned_bytes)
     throw std::length_error("a node has 128 GiB of memory, and it is full");
   const Address begin = next;
-  next += whole;
+  next += page_aligned_bytes;
   return begin;
 }
 
@@ -127,9 +130,10 @@ void Node::replay(int core, std::span<const Reference> references) {
 void Node::touch(int core, Access kind, Address address, std::uint64_t bytes) {
   if (!has_memory()) return;
   attribute_counts_to(core);
-  const std::uint64_t words = bytes / word, rest = bytes % word;
-  if (words > 0) memory_->sweep(core, kind, address, words, word, word);
-  if (rest > 0) memory_->access(core, kind, address + words * word, static_cast<unsigned>(rest));
+  const std::uint64_t words = bytes / word_bytes, remaining_bytes = bytes % word_bytes;
+  if (words > 0) memory_->sweep(core, kind, address, words, word_bytes, word_bytes);
+  if (remaining_bytes > 0)
+    memory_->access(core, kind, address + words * word_bytes, static_cast<unsigned>(remaining_bytes));
 }
 
 void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
@@ -141,10 +145,10 @@ void Node::copy(int core, Address to, Address from, std::uint64_t bytes) {
 void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
                 std::uint64_t bytes) {
   if (!has_memory()) return;
-  const bool has_pieces = per_piece_ > 0 && !(to.is_contiguous() && from.is_contiguous());
+  const bool has_pieces = time_per_piece_ > 0 && !(to.is_contiguous() && from.is_contiguous());
   while (bytes > 0) {
-    if (has_pieces) memory_->advance(core, per_piece_);
-    const AddressRange target = run_at(to, to_offset), source = run_at(from, from_offset);
+    if (has_pieces) memory_->advance(core, time_per_piece_);
+    const AddressRange target = contiguous_range_at(to, to_offset), source = contiguous_range_at(from, from_offset);
     const std::uint64_t piece = std::min({bytes, target.bytes, source.bytes});
     copy(core, target.address, source.address, piece);
     to_offset += piece;
@@ -156,14 +160,14 @@ void Node::copy(int core, const Buffer& to, std::uint64_t to_offset, const Buffe
 // Blocks of one word are accessed by one sweep, other blocks one after the other.
 void Node::touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes) {
   if (!has_memory()) return;
-  if (!buffer.is_contiguous() && !buffer.scattered && buffer.block_bytes == word && offset % word == 0 &&
-      bytes % word == 0) {
-    sweep(core, kind, run_at(buffer, offset).address, bytes / word, static_cast<std::int64_t>(buffer.stride_bytes),
-          word);
+  if (!buffer.is_contiguous() && !buffer.scattered_layout && buffer.block_bytes == word_bytes &&
+      offset % word_bytes == 0 && bytes % word_bytes == 0) {
+    sweep(core, kind, contiguous_range_at(buffer, offset).address, bytes / word_bytes,
+          static_cast<std::int64_t>(buffer.stride_bytes), word_bytes);
     return;
   }
   while (bytes > 0) {
-    const AddressRange run = run_at(buffer, offset);
+    const AddressRange run = contiguous_range_at(buffer, offset);
     const std::uint64_t piece = std::min(bytes, run.bytes);
     touch(core, kind, run.address, piece);
     offset += piece;
@@ -192,7 +196,7 @@ void Node::invalidate_all() {
 
 void Node::reset_counts() {
   if (has_memory()) memory_->reset_counts();
-  own_.clear();
+  counts_by_core_.clear();
   counts_at_switch_ = {};
 }
 
@@ -200,8 +204,8 @@ void Node::switch_counting_core(int core) {
   const PerfCounters now(counts(0));
   if (counting_core_ != no_core) {
     const auto number = static_cast<std::size_t>(counting_core_);
-    if (own_.size() <= number) own_.resize(number + 1);
-    own_[number] += now - counts_at_switch_;
+    if (counts_by_core_.size() <= number) counts_by_core_.resize(number + 1);
+    counts_by_core_[number] += now - counts_at_switch_;
   }
   counts_at_switch_ = now;
   counting_core_ = core;
@@ -210,11 +214,11 @@ void Node::switch_counting_core(int core) {
 PerfCounters Node::counters_of(int core) {
   attribute_counts_to(no_core);
   const auto number = static_cast<std::size_t>(core);
-  PerfCounters mine = number < own_.size() ? own_[number] : PerfCounters{};
-  const PerfCounters others = PerfCounters(counts(0)) - mine;
-  mine.snoops = others.snoops;
-  mine.invalidations = others.invalidations;
-  return mine;
+  PerfCounters own_counts = number < counts_by_core_.size() ? counts_by_core_[number] : PerfCounters{};
+  const PerfCounters other_counts = PerfCounters(counts(0)) - own_counts;
+  own_counts.snoops = other_counts.snoops;
+  own_counts.invalidations = other_counts.invalidations;
+  return own_counts;
 }
 
 }  // namespace nearfield::sim

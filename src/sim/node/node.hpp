@@ -1,6 +1,6 @@
-// One simulated node: its memory, for all variants at once, and the allocation of addresses. Without memory effects, a
-// node has clocks only: loads, stores and DMA take no time, so that only the times of the network and of the MPI
-// library remain.
+// One simulated node: its memory under all variants, the clocks of its cores, and the allocation of addresses. Without
+// memory effects, a node has clocks only: loads, stores and DMA take no time, so that only the times of the network and
+// of the MPI library remain.
 #pragma once
 
 #include <memory>
@@ -37,12 +37,12 @@ class Node {
     int variants = 1;
     bool limits_ways = false;  // a variant's policy restricts injections to some ways (InjectionTarget::ways)
     std::array<double, num_memory_speeds> memory_slowdown{1, 1, 1, 1};
-    bool memory_effects = true;
+    bool has_memory_effects = true;
   };
   Node(const Machine& machine, const Options& options);
   ~Node();
 
-  int variants() const { return variants_; }
+  int num_variants() const { return num_variants_; }
   bool has_memory() const { return memory_ != nullptr; }
   NodeMemory& memory() { return *memory_; }
   const NodeMemory& memory() const { return *memory_; }
@@ -63,9 +63,9 @@ class Node {
   void access(int core, Access kind, Address address, unsigned bytes);
   void sweep(int core, Access kind, Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes);
   void sweep(int core, std::span<const Sweep> sweeps);
-  // Makes the accesses of a recorded trace.
+  // Simulates the accesses of a recorded trace.
   void replay(int core, std::span<const Reference> references);
-  // Accesses every byte of a range, in words of 8 bytes and a remainder.
+  // Accesses every byte of a range: in words of 8 bytes, and the remainder by one access.
   void touch(int core, Access kind, Address address, std::uint64_t bytes);
   void copy(int core, Address to, Address from, std::uint64_t bytes);
   // Copies `bytes` of data from `from_offset` of one buffer to `to_offset` of another, one contiguous piece after the
@@ -75,7 +75,8 @@ class Node {
   // Accesses `bytes` of a buffer's data, from `offset` on.
   void touch(int core, Access kind, const Buffer& buffer, std::uint64_t offset, std::uint64_t bytes);
 
-  // ---- DMA that begins at `start`. dma_write() and dma_read() return the completion time. `targets`: one per variant
+  // ---- DMA
+  // Each call begins at the time `start` and returns the completion time. `targets` has one entry per variant.
   ConfigClock dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                         const ConfigClock& start);
   ConfigClock dma_read(Address address, std::uint64_t bytes, const ConfigClock& start);
@@ -84,17 +85,17 @@ class Node {
   void invalidate_all();
   Counts counts(int variant) const;
   void reset_counts();
-  // From now on, counts the accesses of variant 0 for each core separately.
-  void enable_per_core_counts() { counts_per_core_ = true; }
+  // From this call on, the accesses of variant 0 are counted for each core separately.
+  void enable_per_core_counts() { has_per_core_counts_ = true; }
   // Returns a core's counters since the last reset. Snoops and invalidations are those that other cores and devices
   // caused; all other counts are those of the core's own accesses.
   PerfCounters counters_of(int core);
 
  private:
-  // Must be called before any access of `core` (no_core: a device). Attributes the counts since the last switch to the
-  // core that acted until now.
+  // Must be called before any access of `core` (no_core: a device). If another core or device acted last, attributes
+  // the counts since the last such switch to it.
   void attribute_counts_to(int core) {
-    if (counts_per_core_ && core != counting_core_) [[unlikely]]
+    if (has_per_core_counts_ && core != counting_core_) [[unlikely]]
       switch_counting_core(core);
   }
   void switch_counting_core(int core);
@@ -102,22 +103,22 @@ class Node {
   ConfigClock& clock_of(int core) { return clocks_[static_cast<std::size_t>(core)]; }
   const ConfigClock& clock_of(int core) const { return clocks_[static_cast<std::size_t>(core)]; }
 
-  int variants_;
+  int num_variants_;
   std::uint64_t page_bytes_;
   double ps_per_cycle_;
-  Ps per_piece_;  // extra time for each contiguous piece of a copied datatype
+  Ps time_per_piece_;  // extra time for each contiguous piece of a copied datatype
   int cores_per_memory_;
-  std::vector<Address> next_;  // next free address in each memory
+  std::vector<Address> next_free_address_;  // next free address in each memory
   std::unique_ptr<NodeMemory> memory_;
   std::vector<ConfigClock> clocks_;  // the clocks of cores, used without memory effects
   static constexpr int no_core = -1;
-  bool counts_per_core_ = false;
+  bool has_per_core_counts_ = false;
   int counting_core_ = no_core;
   PerfCounters counts_at_switch_;
-  std::vector<PerfCounters> own_;  // counts of own accesses, by core
+  std::vector<PerfCounters> counts_by_core_;  // counts of own accesses, by core
 };
 
 // Returns the address of a buffer's data at `offset`, and the length of the contiguous piece from there on.
-AddressRange run_at(const Buffer& buffer, std::uint64_t offset);
+AddressRange contiguous_range_at(const Buffer& buffer, std::uint64_t offset);
 
 }  // namespace nearfield::sim

@@ -1,4 +1,4 @@
-// A snapshot of one core's performance counters: the numbers that hardware counters provide, too. Counts are attributed
+// A snapshot of one core's performance counters, which correspond to hardware counters. Counts are attributed
 // to the actor: hits, misses and prefetches are those of the core's own loads and stores; snoops and invalidations are
 // those that other cores and devices caused. Per-core counting is optional (Node::enable_per_core_counts), since it
 // costs host time whenever another core acts.
@@ -25,11 +25,11 @@ struct PerfCounters {
   explicit PerfCounters(const Counts& counts);
 
   PerfCounters& operator+=(const PerfCounters& other) {
-    combine_each(other, [](Count& mine, Count others) { mine += others; });
+    combine_each(other, [](Count& count, Count other_count) { count += other_count; });
     return *this;
   }
   PerfCounters& operator-=(const PerfCounters& other) {
-    combine_each(other, [](Count& mine, Count others) { mine -= others; });
+    combine_each(other, [](Count& count, Count other_count) { count -= other_count; });
     return *this;
   }
   friend PerfCounters operator-(PerfCounters a, const PerfCounters& b) { return a -= b; }

@@ -32,18 +32,18 @@ void check_range(const char* key, long value, long min, long max, const std::str
 Cluster::Cluster(const Machine& machine, const ClusterOptions& options)
     : state_(std::make_unique<ClusterState>()), min_parallel_window_us_(options.min_parallel_window_us) {
   state_->machine = machine;
-  state_->shards = options.shards ? options.shards : &alone_;
+  state_->shards = options.shards ? options.shards : &single_shard_;
   check_options(options);
-  state_->local_nodes = state_->shards->part_of(options.nodes);
-  threads_ = std::clamp(options.threads, 1, state_->local_nodes.size());
+  state_->local_nodes = state_->shards->nodes_of_this_shard(options.nodes);
+  num_threads_ = std::clamp(options.threads, 1, state_->local_nodes.size());
   for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
-  state_->variants = static_cast<int>(policies_.size());
-  state_->count_marks = options.count_marks;
-  state_->count_sides = options.count_sides;
+  state_->num_variants = static_cast<int>(policies_.size());
+  state_->needs_node_counts = options.needs_node_counts;
+  state_->needs_core_counters = options.needs_core_counters;
   state_->progress_callback = options.progress_callback;
-  if (options.nodes > 1) state_->network = std::make_unique<Network>(machine, options.nodes, state_->variants);
+  if (options.nodes > 1) state_->network = std::make_unique<Network>(machine, options.nodes, state_->num_variants);
   remote_node_ = std::make_unique<Node>(
-      machine, Node::Options{state_->variants, false, options.memory_slowdown, /*memory_effects=*/false});
+      machine, Node::Options{state_->num_variants, false, options.memory_slowdown, /*has_memory_effects=*/false});
   for (int n = 0; n < options.nodes; ++n) {
     NodeState& node_state = *state_->node_states.emplace_back(std::make_unique<NodeState>(*state_, n));
     if (state_->local_nodes.contains(n))
@@ -58,11 +58,11 @@ void Cluster::add_node(NodeState& node_state, const ClusterOptions& options) {
   const bool limits_ways = std::any_of(policies_.begin(), policies_.end(),
                                        [](const PolicyChoice& policy) { return policy.spec().limits_ways; });
   nodes_.push_back(std::make_unique<Node>(
-      machine, Node::Options{state_->variants, limits_ways, options.memory_slowdown, options.memory_effects}));
+      machine, Node::Options{state_->num_variants, limits_ways, options.memory_slowdown, options.has_memory_effects}));
   Node& node = *nodes_.back();
   node_state.engine.set_progress_callback([cluster = state_.get()] { cluster->run_progress_callback(); });
   make_protocols(node_state);
-  if (options.count_sides && options.memory_effects) node.enable_per_core_counts();
+  if (options.needs_core_counters && options.has_memory_effects) node.enable_per_core_counts();
   if (options.nodes > 1) nics_.push_back(std::make_unique<Nic>(node, machine, policies_));
   add_ranks(node_state, node, options.nodes > 1 ? nics_.back().get() : nullptr, options);
 }
@@ -110,15 +110,15 @@ void Cluster::make_protocols(NodeState& node_state) {
 
 Node& Cluster::node(int number) { return *nodes_[static_cast<std::size_t>(number - state_->local_nodes.begin)]; }
 
-int Cluster::ranks() const { return static_cast<int>(state_->ranks.size()); }
+int Cluster::num_ranks() const { return static_cast<int>(state_->ranks.size()); }
 
 Outcome Cluster::run(const Program& program) { return run(std::vector<Program>(state_->ranks.size(), program)); }
 
 Outcome Cluster::run(const std::vector<Program>& programs) {
   if (programs.size() != state_->ranks.size()) throw std::invalid_argument("as many programs as ranks");
-  state_->caller = std::this_thread::get_id();
+  state_->run_thread = std::this_thread::get_id();
   state_->run_progress_callback();
-  if (std::exchange(broken_, true)) throw std::logic_error("this cluster's last run ended in the middle");
+  if (std::exchange(has_failed_, true)) throw std::logic_error("this cluster's last run ended in the middle");
   for (auto& node : nodes_) node->reset_counts();
   for (auto& nic : nics_) nic->reset_counts();
   for (const auto& rank : state_->local_ranks()) {
@@ -131,24 +131,24 @@ Outcome Cluster::run(const std::vector<Program>& programs) {
     tasks.push_back(run_and_catch(programs[static_cast<std::size_t>(rank->rank())], *rank));
     rank->node_state().engine.resume_at(rank->ordering_clock(), tasks.back().handle());
   }
-  WindowScheduler(*state_, threads_, min_parallel_window_us_).run();
+  WindowScheduler(*state_, num_threads_, min_parallel_window_us_).run();
   check_all_done(tasks);
-  broken_ = false;
+  has_failed_ = false;
   return collect_outcome();
 }
 
 // Throws Deadlock if the program of a rank has not ended, on any shard.
 void Cluster::check_all_done(const std::vector<Task<>>& tasks) const {
   bool done = std::ranges::all_of(tasks, [](const auto& task) { return task.done(); }), all_done = true;
-  std::string waits = done ? "" : describe_waiting_ranks(), all_wait;
-  Packing mine;
-  mine(done, waits);
-  for (const std::string& bytes : state_->shards->exchange(mine.bytes())) {
+  std::string waits = done ? "" : describe_waiting_ranks(), all_waits;
+  Packing packing;
+  packing(done, waits);
+  for (const std::string& bytes : state_->shards->exchange(packing.bytes())) {
     Unpacking{bytes}(done, waits);
     all_done &= done;
-    if (!waits.empty()) all_wait += (all_wait.empty() ? "" : "\n") + waits;
+    if (!waits.empty()) all_waits += (all_waits.empty() ? "" : "\n") + waits;
   }
-  if (!all_done) throw Deadlock(all_wait);
+  if (!all_done) throw Deadlock(all_waits);
 }
 
 std::string Cluster::describe_waiting_ranks() const {
@@ -162,26 +162,26 @@ Outcome Cluster::collect_outcome() {
   Outcome outcome;
   for (const auto& rank : state_->local_ranks())
     outcome.ranks.push_back({rank->now(), std::move(rank->marks()), rank->time_in_calls(), rank->end_schedule()});
-  for (int v = 0; v < state_->variants; ++v) {
+  for (int v = 0; v < state_->num_variants; ++v) {
     VariantOutcome variant;
     variant.policy = policies_[static_cast<std::size_t>(v)].text();
     for (std::size_t n = 0; n < nodes_.size(); ++n) {
       const Counts accesses = nodes_[n]->counts(v);
       for (std::size_t speed = 0; speed < num_memory_speeds; ++speed) {
-        auto& counts = variant.memory_at[speed] += accesses;
+        auto& counts = variant.memory_counts_by_speed[speed] += accesses;
         if (n < nics_.size()) counts += nics_[n]->empty_poll_counts(v, speed);
       }
     }
-    variant.memory = variant.memory_at[0];
-    for (const auto& nic : nics_) variant.nic += variant.nic_of_node.emplace_back(nic->counts(v));
+    variant.memory = variant.memory_counts_by_speed[0];
+    for (const auto& nic : nics_) variant.nic += variant.nic_counts_by_node.emplace_back(nic->counts(v));
     outcome.variants.push_back(std::move(variant));
   }
   std::uint64_t events = 0;
   for (const auto& node_state : state_->node_states) events += node_state->engine.num_events_run();
-  outcome.events = events - std::exchange(events_, events);
+  outcome.events = events - std::exchange(num_events_, events);
   if (const Network* network = state_->network.get()) {
-    outcome.messages = network->num_messages() - std::exchange(messages_, network->num_messages());
-    outcome.bytes = network->total_bytes() - std::exchange(bytes_, network->total_bytes());
+    outcome.messages = network->num_messages() - std::exchange(num_messages_, network->num_messages());
+    outcome.bytes = network->total_bytes() - std::exchange(network_bytes_, network->total_bytes());
   }
   return outcome;
 }

@@ -1,7 +1,7 @@
 // A simulated cluster: equal nodes, the network between them, and a program that runs on every rank. Ranks are placed
 // node by node: rank r runs on core r % ranks_per_node of node r / ranks_per_node.
 //
-// All policies are simulated in one run, each as a variant with caches of its own. The order of events is that of the
+// All policies are simulated in one run, each as a variant with separate caches. The order of events is that of the
 // first policy at the first memory speed. If another configuration would order events differently (messages of several
 // senders that compete for a link or a cache), its times nevertheless follow the first configuration's order. To check
 // the times of a policy, simulate that policy alone.
@@ -39,32 +39,33 @@ struct ClusterOptions {
   std::vector<int> cores;  // core of each rank of a node; empty: cores 0, 1, ...
   std::vector<std::string> policies{"memory"};
   std::array<double, num_memory_speeds> memory_slowdown{1, 1, 1, 1};
-  bool memory_effects = true;               // false: loads, stores and DMA take no time, caches are not simulated
-  bool count_marks = false;                 // marks carry the counts of their node
-  bool count_sides = false;                 // marks carry their core's PerfCounters, of the first policy
+  bool has_memory_effects = true;           // false: loads, stores and DMA take no time, caches are not simulated
+  bool needs_node_counts = false;           // marks carry the counts of their node
+  bool needs_core_counters = false;         // marks carry their core's PerfCounters, of the first policy
   std::optional<int> scheduled_policy;      // records schedules, with the times of the policy with this index
   std::function<void()> progress_callback;  // called before and during run(), in its thread; may throw to end the run
   int threads = 1;                          // of the host; results do not depend on their number
-  double min_parallel_window_us = 20;       // shorter windows run on one thread: to wake others takes longer
-  Shards* shards = nullptr;  // the processes that simulate the cluster together; nullptr: this process alone
+  double min_parallel_window_us = 20;  // shorter windows run on one thread, since waking other threads takes longer
+  Shards* shards = nullptr;            // the processes that simulate the cluster together; nullptr: this process alone
 };
 
 struct RankOutcome {
-  ConfigClock finished;
+  ConfigClock finish_time;
   std::vector<Mark> marks;
-  TimeInCalls in_calls;
+  TimeInCalls time_in_calls;
   std::vector<ScheduleStep> schedule;  // empty unless it was recorded
 };
 
 struct VariantOutcome {
   std::string policy;
-  Counts memory;                                    // of all nodes together, at the first memory speed
-  std::array<Counts, num_memory_speeds> memory_at;  // at each memory speed; only accesses of empty polls differ
+  Counts memory;  // of all nodes together, at the first memory speed
+  std::array<Counts, num_memory_speeds>
+      memory_counts_by_speed;  // at each memory speed; only accesses of empty polls differ
   NicCounts nic;
-  std::vector<NicCounts> nic_of_node;
+  std::vector<NicCounts> nic_counts_by_node;
 };
 
-// With several shards, ranks, counts and events are those of this shard's nodes.
+// With several shards, the ranks, counts and events are those of this shard's nodes only.
 struct Outcome {
   std::vector<RankOutcome> ranks;
   std::vector<VariantOutcome> variants;
@@ -73,15 +74,15 @@ struct Outcome {
   std::uint64_t bytes = 0;     // bytes on the network
 };
 
-// All ranks whose programs have not ended wait for each other. The message has a line per rank.
+// Thrown if all ranks whose programs have not ended wait for each other. The message has one line per waiting rank.
 struct Deadlock : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 class Cluster {
  public:
-  // Throws std::invalid_argument with the key of an invalid option and the nearest valid choice. All shards construct
-  // the cluster with equal arguments.
+  // Throws std::invalid_argument, which names the key of the invalid option and the nearest valid choice. All shards
+  // must construct the cluster with equal arguments.
   Cluster(const Machine& machine, const ClusterOptions& options);
   ~Cluster();
 
@@ -91,7 +92,7 @@ class Cluster {
   // Runs one program per rank, as many as there are ranks.
   Outcome run(const std::vector<Program>& programs);
 
-  int ranks() const;
+  int num_ranks() const;
   // Returns a node's simulated memory, for tests.
   Node& node(int number);
 
@@ -106,14 +107,14 @@ class Cluster {
 
   std::unique_ptr<ClusterState> state_;
   std::vector<PolicyChoice> policies_;
-  Shards alone_;
+  Shards single_shard_;
   std::vector<std::unique_ptr<Node>> nodes_;  // nodes that this shard simulates
   std::vector<std::unique_ptr<Nic>> nics_;
-  std::unique_ptr<Node> remote_node_;                    // a placeholder for all nodes of other shards
-  std::uint64_t events_ = 0, messages_ = 0, bytes_ = 0;  // totals up to the end of the last run
-  int threads_;
+  std::unique_ptr<Node> remote_node_;                                    // a placeholder for all nodes of other shards
+  std::uint64_t num_events_ = 0, num_messages_ = 0, network_bytes_ = 0;  // totals up to the end of the last run
+  int num_threads_;
   double min_parallel_window_us_;
-  bool broken_ = false;  // a run ended by an exception
+  bool has_failed_ = false;  // a run ended by an exception
 };
 
 }  // namespace nearfield::sim

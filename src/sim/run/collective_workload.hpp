@@ -10,9 +10,9 @@ namespace nearfield::sim {
 
 struct CollectiveRequest {
   std::string collective;
-  std::uint64_t bytes = 0;  // CollectiveSpec::bytes_are
+  std::uint64_t bytes = 0;  // CollectiveSpec::bytes_meaning
   int root = 0;
-  int repetitions = 7;  // S4, section 4.4: the average of seven runs
+  int repetitions = 7;  // paper S4 (papers/S4/README.md), section 4.4: the average of seven runs
 };
 
 // Returns the measurements of all repetitions. Throws std::invalid_argument for an impossible request.

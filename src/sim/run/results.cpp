@@ -17,23 +17,24 @@ std::vector<double> times_in_ns(const std::vector<ConfigClock>& times, int varia
 
 }  // namespace
 
-void Results::add_time(const std::string& metric, const std::string& side, const ConfigClock& duration, double parts) {
-  for (int v = 0; v < duration.variants(); ++v)
-    for (int speed = 0; speed < speeds_; ++speed) {
-      const double ns = duration[v][speed] / 1e3 / parts;
-      all.push_back({metric, "ns", side, v, speed, ns, ns, ns});
+void Results::add_time(const std::string& metric, const std::string& side, const ConfigClock& duration,
+                       double divisor) {
+  for (int v = 0; v < duration.num_variants(); ++v)
+    for (int speed = 0; speed < num_speeds_; ++speed) {
+      const double ns = duration[v][speed] / 1e3 / divisor;
+      entries.push_back({metric, "ns", side, v, speed, ns, ns, ns});
     }
 }
 
 void Results::add_times(const std::vector<ConfigClock>& repetitions) {
   const int n = static_cast<int>(repetitions.size());
-  for (int v = 0; n > 0 && v < repetitions.front().variants(); ++v)
-    for (int speed = 0; speed < speeds_; ++speed) {
+  for (int v = 0; n > 0 && v < repetitions.front().num_variants(); ++v)
+    for (int speed = 0; speed < num_speeds_; ++speed) {
       const auto ns = times_in_ns(repetitions, v, speed);
       const Estimate middle = median_estimate(ns);
-      all.push_back({"time", "ns", "", v, speed, middle.value, middle.low, middle.high, n});
-      all.push_back({"mean_time", "ns", "", v, speed, mean(ns), {}, {}, n});
-      all.push_back({"first_time", "ns", "", v, speed, ns.front(), {}, {}, n});
+      entries.push_back({"time", "ns", "", v, speed, middle.value, middle.low, middle.high, n});
+      entries.push_back({"mean_time", "ns", "", v, speed, mean(ns), {}, {}, n});
+      entries.push_back({"first_time", "ns", "", v, speed, ns.front(), {}, {}, n});
     }
 }
 
@@ -41,16 +42,16 @@ void Results::add_mean(const std::string& metric, const std::string& unit, int v
                        const std::vector<double>& repetitions) {
   const double value = mean(repetitions);
   const auto bound = repetitions.size() == 1 ? std::optional(value) : std::nullopt;
-  all.push_back({metric, unit, "", variant, speed, value, bound, bound, static_cast<int>(repetitions.size())});
+  entries.push_back({metric, unit, "", variant, speed, value, bound, bound, static_cast<int>(repetitions.size())});
 }
 
 void Results::add_number(const std::string& metric, const std::string& unit, const std::string& side, double value) {
-  all.push_back({metric, unit, side, 0, -1, value, value, value});
+  entries.push_back({metric, unit, side, 0, -1, value, value, value});
 }
 
 void Results::add_missing(const std::string& metric, const std::string& unit, const std::string& side,
                           const std::string& reason) {
-  all.push_back({metric, unit, side, 0, -1, {}, {}, {}, 0, reason});
+  entries.push_back({metric, unit, side, 0, -1, {}, {}, {}, 0, reason});
 }
 
 }  // namespace nearfield::sim

@@ -1,5 +1,5 @@
-// The results of a simulated case: numbers that do not depend on the memory speed, one per policy, and times, one per
-// policy and memory speed.
+// The results of a simulated case: times, one per policy and memory speed, and numbers that do not depend on the memory
+// speed, one per policy.
 #pragma once
 
 #include <optional>
@@ -27,11 +27,11 @@ struct Result {
 
 class Results {
  public:
-  // `speeds_of_job`: the number of memory speeds of the job; clocks always have the maximum number.
-  explicit Results(std::size_t speeds_of_job) : speeds_(static_cast<int>(speeds_of_job)) {}
+  // `num_speeds`: the number of memory speeds of the job; clocks always have the maximum number.
+  explicit Results(std::size_t num_speeds) : num_speeds_(static_cast<int>(num_speeds)) {}
 
-  // Adds a metric that is a duration divided by `parts`.
-  void add_time(const std::string& metric, const std::string& side, const ConfigClock& duration, double parts = 1);
+  // Adds a metric that is a duration divided by `divisor`.
+  void add_time(const std::string& metric, const std::string& side, const ConfigClock& duration, double divisor = 1);
   // Adds the median, the mean and the first of the repetitions' times.
   void add_times(const std::vector<ConfigClock>& repetitions);
   // Adds the mean over repetitions; `speed` is -1 if the number is the same at all speeds.
@@ -41,10 +41,10 @@ class Results {
   void add_missing(const std::string& metric, const std::string& unit, const std::string& side,
                    const std::string& reason);
 
-  std::vector<Result> all;
+  std::vector<Result> entries;
 
  private:
-  int speeds_;
+  int num_speeds_;
 };
 
 }  // namespace nearfield::sim

@@ -13,15 +13,15 @@ const ScenarioSpec& find_scenario(const std::string& name) {
 }
 
 ClusterOptions SimulationJob::options() const {
-  const auto& slowdowns = axes.memory_slowdown;
+  const auto& slowdowns = settings.memory_slowdown;
   if (slowdowns.empty() || slowdowns.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " of them");
   ClusterOptions options;
   if (machine.nic) options.policies = {machine.nic->policy};
-  if (!axes.policies.empty()) options.policies = axes.policies;
+  if (!settings.policies.empty()) options.policies = settings.policies;
   for (std::size_t speed = 0; speed < num_memory_speeds; ++speed)
     options.memory_slowdown[speed] = slowdowns[std::min(speed, slowdowns.size() - 1)];
-  options.memory_effects = axes.memory_effects;
+  options.has_memory_effects = settings.has_memory_effects;
   options.progress_callback = progress_callback;
   return options;
 }
@@ -32,7 +32,7 @@ std::int64_t llc_bytes(const Machine& machine) {
 
 SizeChoice limit_pair_sizes(const SizeChoice& choice) {
   SizeChoice limited = choice;
-  if (choice.tier == "quick") limited.max_bytes = 16 << 20;
+  if (choice.tier == "quick") limited.max_message_bytes = 16 << 20;
   return limited;
 }
 

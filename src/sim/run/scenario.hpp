@@ -24,16 +24,16 @@ namespace nearfield::sim {
 // `own` and `peer` of one node.
 struct PairPlacement {
   bool between_nodes = false;
-  int own = 0;  // core of the sender, inside a node
+  int sender_core = 0;  // core of the sender, inside a node
   int peer = 1;
 };
 
 // The settings of a simulation apart from the case's parameters.
-struct SimulationAxes {
-  std::vector<std::string> policies;       // of the NICs, as many as ScenarioSpec::policies; empty: the machine's own
+struct SimulationSettings {
+  std::vector<std::string> policies;  // of the NICs, as many as ScenarioSpec::num_policies; empty: the machine's own
   std::vector<double> memory_slowdown{1};  // 1 to `num_memory_speeds` factors
   std::optional<int> repetitions = {};     // of a collective or an application; nullopt: the scenario's default
-  bool memory_effects = true;              // see ClusterOptions
+  bool has_memory_effects = true;          // see ClusterOptions
 };
 
 // One case to simulate.
@@ -41,11 +41,11 @@ struct SimulationJob {
   const Machine& machine;
   PairPlacement place;
   const Parameters& parameters;
-  SimulationAxes axes = {};
+  SimulationSettings settings = {};
   std::function<void()> progress_callback = {};  // see ClusterOptions
 
-  // Returns options for one node with one rank, with the settings in `axes`. Throws std::invalid_argument if these are
-  // invalid.
+  // Returns options for one node with one rank, according to `settings`. Throws std::invalid_argument if the settings
+  // are invalid.
   ClusterOptions options() const;
 };
 
@@ -57,29 +57,29 @@ struct CaseSelection {
 
 struct ScenarioSpec {
   const ScenarioInfo& info;
-  // Returns why the scenario cannot run on this machine at this placement; empty if it can.
-  std::string (*unable)(const Machine& machine, const PairPlacement& place);
+  // Returns the reason why the scenario cannot run on this machine at this placement; empty if it can.
+  std::string (*unsupported_reason)(const Machine& machine, const PairPlacement& place);
   std::vector<Parameters> (*cases)(const Machine& machine, const PairPlacement& place, const CaseSelection& choice);
   std::vector<Result> (*run)(const SimulationJob& job);
-  bool usual = true;                          // false: simulated only on request
-  int policies = 1;                           // number of policies that one run simulates
-  bool of_nodes = false;                      // the scenario has the parameter `nodes`
-  int repetitions = 1;                        // of a case, unless SimulationAxes::repetitions is set
-  std::vector<MetricInfo> more_metrics = {};  // metrics that only the simulator provides
+  bool is_default = true;                          // false: simulated only on request
+  int num_policies = 1;                            // number of policies that one run simulates
+  bool has_nodes_parameter = false;                // the scenario has the parameter `nodes`
+  int repetitions = 1;                             // of a case, unless SimulationSettings::repetitions is set
+  std::vector<MetricInfo> simulator_metrics = {};  // metrics that only the simulator provides
 };
 
 // Returns all scenarios, in the order of their files (generated from the files).
 const std::vector<const ScenarioSpec*>& all_scenarios();
-// Returns the scenario of that name. If there is none, throws std::invalid_argument with the nearest name.
+// Returns the scenario of that name. If there is none, throws std::invalid_argument, which names the nearest one.
 const ScenarioSpec& find_scenario(const std::string& name);
 
 // Returns the size of the machine's last-level cache.
 std::int64_t llc_bytes(const Machine& machine);
-// Returns the selection of sizes for scenarios of a pair: `quick` excludes sizes that take the host more than a few
-// seconds.
+// Returns the selection of sizes for scenarios of a pair of ranks: the tier `quick` excludes sizes whose simulation
+// takes more than a few seconds.
 SizeChoice limit_pair_sizes(const SizeChoice& choice);
-// Returns whether `quick` excludes a case in which `ranks` ranks move `bytes` each, unless the user requested the size.
-// On a machine with many cores, such a case takes the host minutes.
+// Returns whether the tier `quick` excludes a case in which `ranks` ranks move `bytes` each: its simulation would take
+// minutes, as on a machine with many cores, and the user has not requested its size.
 bool is_too_large_for_quick(const SizeChoice& choice, std::int64_t ranks, std::int64_t bytes);
 
 }  // namespace nearfield::sim

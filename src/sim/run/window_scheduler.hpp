@@ -1,8 +1,9 @@
-// Conservative parallel simulation of all nodes of a cluster. A window is one network latency (the lookahead) after the
-// earliest event: within it, nodes cannot affect each other, so they are simulated independently, on one or more
-// threads. After each window, the transfers that departed enter the network in the order of time, and at equal times in
-// the order of nodes. So results do not depend on the number of threads, nor on the number of shards, which all run the
-// same windows (shards.hpp). docs/explanation/parallel-simulation.md has a picture.
+// Conservative parallel simulation of all nodes of a cluster. A window begins at the earliest event and lasts one
+// network latency (the lookahead). Within a window, nodes cannot affect each other, so they are simulated
+// independently, on one or more threads. After each window, the transfers that have departed enter the network in the
+// order of time, and at equal times in the order of nodes. So results do not depend on the number of threads, nor on
+// the number of shards, which all run the same windows (shards.hpp). docs/explanation/parallel-simulation.md has a
+// picture.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +27,15 @@ class WindowScheduler {
 
  private:
   struct Departure {
-    Ps since;
-    std::size_t number;  // in the order of nodes
-    const DepartedTransfer* departed;
+    Ps departure_time;
+    std::size_t order;  // in the order of nodes
+    const DepartedTransfer* transfer;
   };
 
   // The ranks that have arrived at the barrier (Rank::barrier).
   struct BarrierState {
-    std::size_t ranks = 0;
-    ConfigClock latest;  // latest clock of a rank, if all ranks of the shard have arrived
+    std::size_t num_ranks = 0;
+    ConfigClock latest_clock;  // latest clock of a rank, if all ranks of the shard have arrived
   };
 
   BarrierState local_barrier_state() const;
@@ -50,9 +51,9 @@ class WindowScheduler {
 
   ClusterState& cluster_;
   ThreadPool pool_;
-  double min_parallel_window_us_, last_us_ = 0;  // CPU time of the last window
-  std::uint64_t events_at_call_ = 0;
-  Ps end_ = 0;
+  double min_parallel_window_us_, last_window_cpu_us_ = 0;  // CPU time of the last window
+  std::uint64_t num_events_at_last_callback_ = 0;
+  Ps window_end_ = 0;
   Ps next_remote_event_ = never;          // time of the earliest event on the other shards' nodes
   std::vector<NodeState*> active_nodes_;  // nodes with events in this window
   std::vector<Departure> departures_;

@@ -5,9 +5,9 @@ namespace {
 
 Task<> run_measured(Rank& rank, Workload& workload) {
   co_await rank.barrier();
-  rank.start();
+  rank.start_mark();
   co_await workload.run(rank);
-  rank.stop();
+  rank.stop_mark();
 }
 
 Repetition make_repetition(Outcome&& outcome) {
@@ -16,10 +16,10 @@ Repetition make_repetition(Outcome&& outcome) {
     start = later(start, rank.marks.front().start);
     stop = later(stop, rank.marks.front().stop);
   }
-  std::vector<TimeInCalls> in_calls;
-  for (const RankOutcome& rank : outcome.ranks) in_calls.push_back(rank.in_calls);
-  return {stop - start,   std::move(in_calls), std::move(outcome.variants),
-          outcome.events, outcome.messages,    outcome.bytes};
+  std::vector<TimeInCalls> time_in_calls;
+  for (const RankOutcome& rank : outcome.ranks) time_in_calls.push_back(rank.time_in_calls);
+  return {stop - start,   std::move(time_in_calls), std::move(outcome.variants),
+          outcome.events, outcome.messages,         outcome.bytes};
 }
 
 }  // namespace

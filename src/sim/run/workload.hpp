@@ -18,8 +18,8 @@ class Workload {
 };
 
 struct Repetition {
-  ConfigClock time;                   // from the barrier until the last rank is done
-  std::vector<TimeInCalls> in_calls;  // time in MPI calls, of every rank
+  ConfigClock time;                        // from the barrier until the last rank is done
+  std::vector<TimeInCalls> time_in_calls;  // time in MPI calls, of every rank
   std::vector<VariantOutcome> variants;
   std::uint64_t events = 0, messages = 0, network_bytes = 0;
 };

@@ -4,17 +4,17 @@
 namespace nearfield::trace {
 namespace {
 
-ParseResult read_binary(std::string_view record, AccessSink& accesses) {
+ParseResult parse_binary_record(std::string_view record, AccessSink& accesses) {
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < 8; ++i) address |= std::uint64_t{static_cast<unsigned char>(record[i])} << 8 * i;
   accesses.add_load(address, 8);
-  return ParseResult::read;
+  return ParseResult::access;
 }
 
 }  // namespace
 
 extern const FormatSpec binary_format;
 const FormatSpec binary_format{"binary", "64-bit addresses, little-endian: loads of 8 bytes",
-                               "addresses of 8 bytes each, little-endian, and nothing else", 8, read_binary};
+                               "addresses of 8 bytes each, little-endian, and nothing else", 8, parse_binary_record};
 
 }  // namespace nearfield::trace

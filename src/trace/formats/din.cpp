@@ -11,28 +11,28 @@ namespace {
 
 constexpr std::string_view labels = "rwimcv";
 
-ParseResult read_din(std::string_view line, AccessSink& accesses) {
-  LineCursor at(line);
-  at.skip_blanks();
-  const char first = at.take_char();
-  const bool extended = first > '9';
-  const auto label = extended ? labels.find(static_cast<char>(first | 0x20)) : static_cast<std::size_t>(first - '0');
-  if (label >= labels.size() || !at.is_at_blank()) return ParseResult::unreadable;
-  at.skip_blanks();
-  auto address = at.parse_hex();
-  if (!address || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
+ParseResult parse_din_record(std::string_view line, AccessSink& accesses) {
+  LineCursor cursor(line);
+  cursor.skip_blanks();
+  const char first = cursor.take_char();
+  const bool is_extended = first > '9';
+  const auto label = is_extended ? labels.find(static_cast<char>(first | 0x20)) : static_cast<std::size_t>(first - '0');
+  if (label >= labels.size() || !cursor.is_at_blank()) return ParseResult::unreadable;
+  cursor.skip_blanks();
+  auto address = cursor.parse_hex();
+  if (!address || !(cursor.is_at_end() || cursor.is_at_blank())) return ParseResult::unreadable;
   std::uint64_t bytes = 4;
-  if (extended) {
-    at.skip_blanks();
-    const auto size = at.parse_hex();
-    if (!size || !(at.is_at_end() || at.is_at_blank())) return ParseResult::unreadable;
+  if (is_extended) {
+    cursor.skip_blanks();
+    const auto size = cursor.parse_hex();
+    if (!size || !(cursor.is_at_end() || cursor.is_at_blank())) return ParseResult::unreadable;
     bytes = *size;
   } else {
     *address &= ~std::uint64_t{3};
   }
   if (label > 3) {
-    accesses.count_other();
-    return ParseResult::read;
+    accesses.count_unsimulated_record();
+    return ParseResult::access;
   }
   if (!AccessSink::is_valid_size(bytes)) return ParseResult::unreadable;
   if (label == 1)
@@ -41,7 +41,7 @@ ParseResult read_din(std::string_view line, AccessSink& accesses) {
     accesses.add_instruction(*address, bytes);
   else
     accesses.add_load(*address, bytes);
-  return ParseResult::read;
+  return ParseResult::access;
 }
 
 }  // namespace
@@ -49,6 +49,6 @@ ParseResult read_din(std::string_view line, AccessSink& accesses) {
 extern const FormatSpec din_format;
 const FormatSpec din_format{"din", "Dinero III (label address) and Dinero IV (label address size)",
                             "'0 7fe400' (0 read, 1 write, 2 instruction; hexadecimal) or 'r 7fe400 8' (r, w, i)", 0,
-                            read_din};
+                            parse_din_record};
 
 }  // namespace nearfield::trace

@@ -7,17 +7,17 @@
 namespace nearfield::trace {
 namespace {
 
-ParseResult read_lackey(std::string_view line, AccessSink& accesses) {
-  if (line.starts_with("==") || line.starts_with("--") || line.starts_with("**")) return ParseResult::nothing;
-  LineCursor at(line);
-  at.skip_blanks();
-  const char label = at.take_char();
-  if (!at.is_at_blank()) return ParseResult::unreadable;
-  at.skip_blanks();
-  const auto address = at.parse_hex();
-  if (!address || at.take_char() != ',') return ParseResult::unreadable;
-  const auto bytes = at.parse_decimal();
-  if (!bytes || !at.is_at_end() || !AccessSink::is_valid_size(*bytes)) return ParseResult::unreadable;
+ParseResult parse_lackey_record(std::string_view line, AccessSink& accesses) {
+  if (line.starts_with("==") || line.starts_with("--") || line.starts_with("**")) return ParseResult::heading;
+  LineCursor cursor(line);
+  cursor.skip_blanks();
+  const char label = cursor.take_char();
+  if (!cursor.is_at_blank()) return ParseResult::unreadable;
+  cursor.skip_blanks();
+  const auto address = cursor.parse_hex();
+  if (!address || cursor.take_char() != ',') return ParseResult::unreadable;
+  const auto bytes = cursor.parse_decimal();
+  if (!bytes || !cursor.is_at_end() || !AccessSink::is_valid_size(*bytes)) return ParseResult::unreadable;
   switch (label) {
     case 'I':
       accesses.add_instruction(*address, *bytes);
@@ -35,7 +35,7 @@ ParseResult read_lackey(std::string_view line, AccessSink& accesses) {
     default:
       return ParseResult::unreadable;
   }
-  return ParseResult::read;
+  return ParseResult::access;
 }
 
 }  // namespace
@@ -44,6 +44,6 @@ extern const FormatSpec lackey_format;
 const FormatSpec lackey_format{"lackey", "valgrind --tool=lackey --trace-mem=yes --log-file=FILE",
                                "' L 1fff000758,8', also with S, M or I; --log-file=FILE of valgrind keeps what the "
                                "program prints out of the trace",
-                               0, read_lackey};
+                               0, parse_lackey_record};
 
 }  // namespace nearfield::trace

@@ -18,7 +18,7 @@ class EventWriter {
   const std::vector<unsigned char>& serialize(const Kind& event) {
     bytes_.clear();
     append_number(event_kind_number<Kind>);
-    Kind::fields(event, [this](const char*, const auto& member) { append_value(member); });
+    Kind::visit_fields(event, [this](const char*, const auto& member) { append_value(member); });
     return bytes_;
   }
 
@@ -41,7 +41,7 @@ class EventWriter {
       append_number(value.size());
       for (const auto& one : value) append_value(one);
     } else {
-      Value::fields(value, [this](const char*, const auto& member) { append_value(member); });
+      Value::visit_fields(value, [this](const char*, const auto& member) { append_value(member); });
     }
   }
 
@@ -50,13 +50,13 @@ class EventWriter {
 
 class EventReader {
  public:
-  EventReader(const unsigned char* begin, const unsigned char* end) : at_(begin), end_(end) {}
+  EventReader(const unsigned char* begin, const unsigned char* end) : position_(begin), end_(end) {}
 
   // Decodes the event. Returns std::nullopt if the bytes are invalid or longer than one event.
   std::optional<Event> read_event() {
     const std::uint64_t kind = read_number();
     std::optional<Event> found = read_kind(kind, std::make_index_sequence<std::variant_size_v<Event>>());
-    if (!at_ || at_ != end_) return {};
+    if (!position_ || position_ != end_) return {};
     return found;
   }
 
@@ -70,20 +70,20 @@ class EventReader {
   template <class Kind>
   Event read_fields() {
     Kind event;
-    Kind::fields(event, [this](const char*, auto& member) { read_value(member); });
+    Kind::visit_fields(event, [this](const char*, auto& member) { read_value(member); });
     return event;
   }
   std::uint64_t read_number() {
     std::uint64_t value = 0;
-    if (at_) at_ = get_number(at_, end_, value);
-    return at_ ? value : 0;
+    if (position_) position_ = get_number(position_, end_, value);
+    return position_ ? value : 0;
   }
   // Reads the size of a list or string. A size larger than the number of remaining bytes is an error, and must not lead
   // to an allocation.
   std::size_t read_size() {
     const std::uint64_t value = read_number();
-    if (at_ && value > static_cast<std::uint64_t>(end_ - at_)) at_ = nullptr;
-    return at_ ? static_cast<std::size_t>(value) : 0;
+    if (position_ && value > static_cast<std::uint64_t>(end_ - position_)) position_ = nullptr;
+    return position_ ? static_cast<std::size_t>(value) : 0;
   }
   template <class Value>
   void read_value(Value& value) {
@@ -93,16 +93,16 @@ class EventReader {
       value = static_cast<Value>(zigzag_decode(read_number()));
     } else if constexpr (std::is_same_v<Value, std::string>) {
       const std::size_t length = read_size();
-      if (at_) value.assign(at_, at_ + length), at_ += length;
+      if (position_) value.assign(position_, position_ + length), position_ += length;
     } else if constexpr (requires { value.resize(1); }) {
       value.resize(read_size());
       for (auto& one : value) read_value(one);
     } else {
-      Value::fields(value, [this](const char*, auto& member) { read_value(member); });
+      Value::visit_fields(value, [this](const char*, auto& member) { read_value(member); });
     }
   }
 
-  const unsigned char* at_;  // nullptr after an error
+  const unsigned char* position_;  // nullptr after an error
   const unsigned char* end_;
 };
 

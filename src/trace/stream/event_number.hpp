@@ -7,10 +7,10 @@ namespace nearfield::stream {
 
 template <class Kind, class... Kinds>
 consteval Number index_of_event_kind(const std::variant<Kinds...>*) {
-  Number place = 0;
-  bool found = false;
-  ((found = found || std::is_same_v<Kind, Kinds>, place += !found), ...);
-  return place;
+  Number index = 0;
+  bool is_found = false;
+  ((is_found = is_found || std::is_same_v<Kind, Kinds>, index += !is_found), ...);
+  return index;
 }
 template <class Kind>
 constexpr Number event_kind_number = index_of_event_kind<Kind>(static_cast<const Event*>(nullptr));

@@ -4,11 +4,11 @@
 //   header  "nfstream", version (4 bytes), 4 bytes of zeros
 //   chunk   a ChunkHeader, then `stored_bytes`, which are `raw_bytes` packed by Zstandard if the flag `packed` is set
 //   raw     tokens
-//   token   a byte with a kind (bits 0 to 2) and the number of predicted accesses before it (bits 3 to 7; 31: a number
-//           follows, 31 less); then the data of the kind. Numbers are encoded as in bytes.hpp, all little-endian.
+//   token   a byte with a kind (bits 0 to 2) and the number of predicted accesses before it (bits 3 to 7; 31: the
+//           number minus 31 follows); then the data of the kind. Numbers are encoded as in bytes.hpp, little-endian.
 //
-// An access belongs to a site: the code location that makes it, which determines its kind and size. The predicted next
-// site is the one that followed the last time, and its predicted address is that of its predictor
+// An access belongs to a site: the code location that makes it, which determines its kind and size. The site that is
+// predicted next is the one that followed this site the last time, and its address is predicted by its predictor
 // (address_predictor.hpp). So a loop in steady state needs no bytes, however many arrays it traverses. Each chunk
 // begins without sites, so it can be read without the earlier ones.
 #pragma once
@@ -20,14 +20,14 @@
 namespace nearfield::stream {
 
 constexpr char file_magic[8] = {'n', 'f', 's', 't', 'r', 'e', 'a', 'm'};
-constexpr char rank_magic[8] = {'n', 'f', 'r', 'a', 'n', 'k', 0, 0};  // begins a connection for replies (live.hpp)
-constexpr std::uint32_t version = 5;
+constexpr char reply_magic[8] = {'n', 'f', 'r', 'a', 'n', 'k', 0, 0};  // begins a connection for replies (live.hpp)
+constexpr std::uint32_t format_version = 5;
 constexpr unsigned header_bytes = 16;
 
 struct ChunkHeader {
-  static constexpr std::uint32_t right_magic = 0x4b48434e;  // "NCHK"
+  static constexpr std::uint32_t expected_magic = 0x4b48434e;  // "NCHK"
   static constexpr std::uint32_t packed = 1, last = 2;
-  std::uint32_t magic = right_magic;
+  std::uint32_t magic = expected_magic;
   std::uint32_t flags = 0;
   std::uint32_t raw_bytes = 0, stored_bytes = 0;
   std::uint64_t accesses = 0;
@@ -46,7 +46,7 @@ enum class Token : unsigned char {
   range,     // an access by a range site: number of the site, difference as for step, number of bytes
   event,     // length and bytes of an event (event_bytes.hpp); length 0: no event, only predicted accesses
 };
-constexpr unsigned token_bits = 3, max_predicted = 31;
+constexpr unsigned token_bits = 3, max_predicted_per_token = 31;
 
 // Access sizes in bytes; 0: a range, of any size. The kind of a site is twice the index of its size in this list, plus
 // one for a store.
@@ -64,7 +64,7 @@ enum SiteKind : unsigned {
   store16,
   load_range,
   store_range,
-  site_kinds
+  num_site_kinds
 };
 constexpr bool is_store(unsigned kind) { return kind & 1; }
 constexpr std::uint32_t access_bytes_of(unsigned kind) { return access_sizes[kind >> 1]; }
@@ -88,7 +88,7 @@ inline std::uint64_t checksum(ChunkHeader header, const unsigned char* stored) {
   header.checksum = 0;
   unsigned char bytes[sizeof header];
   __builtin_memcpy(bytes, &header, sizeof header);
-  return checksum(stored, header.stored_bytes, checksum(bytes, sizeof header, version));
+  return checksum(stored, header.stored_bytes, checksum(bytes, sizeof header, format_version));
 }
 
 }  // namespace nearfield::stream

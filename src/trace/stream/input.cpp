@@ -17,7 +17,7 @@ std::size_t FileInput::read(void* to, std::size_t bytes) {
 
 bool FileInput::seek(std::uint64_t byte) { return std::fseek(file_.get(), static_cast<long>(byte), SEEK_SET) == 0; }
 
-std::unique_ptr<Input> FileInput::open_at(std::uint64_t byte) const {
+std::unique_ptr<StreamInput> FileInput::open_second_input_at(std::uint64_t byte) const {
   auto input = std::make_unique<FileInput>(path_);
   input->seek(byte);
   return input;

@@ -7,10 +7,11 @@
 namespace nearfield::stream {
 
 enum class ReplyKind : std::int64_t {
-  matched,  // request of a receive, source and tag of its message; sent when the receive matches, without a query
-  done,     // indices of the completed requests in the list of queried requests
-  message,  // source and tag of the message that a probe finds; no words if it finds none
-  clock,    // simulated time since the start, in picoseconds
+  // request of a receive, source and tag of its message; sent when the receive matches, without a query
+  matched_receive,
+  completed_requests,  // indices of the completed requests in the list of queried requests
+  probed_message,      // source and tag of the message that a probe finds; no words if it finds none
+  simulated_time,      // simulated time since the start, in picoseconds
 };
 
 }  // namespace nearfield::stream

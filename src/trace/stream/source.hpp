@@ -1,5 +1,5 @@
-// A stream as its readers see it: batches of accesses, and the events between them, in order. Reader is the
-// implementation for files; tests have other ones. A source is read once, from its beginning, by one thread.
+// The interface for reading a stream: batches of accesses, and the events between them, in order. StreamReader
+// implements it for files; tests have other implementations. A source is read once, from its beginning, by one thread.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace nearfield::stream {
 
-// The part of a load in the dependences that have been found so far (events.hpp, Dependence).
+// The role of a load in the dependences between loads that have been found so far (events.hpp, Dependence).
 enum class LoadRole : std::uint8_t {
   independent,
-  index,   // returns the addresses of `gather` loads
+  index,   // returns the index or pointer from which the addresses of `gather` loads follow
   gather,  // takes its address from an `index` load
   chain,   // takes its address from a load that depends on this one's earlier data: the next element of a list
 };
@@ -21,25 +21,25 @@ enum class LoadRole : std::uint8_t {
 struct Reference {
   std::uint64_t address = 0;  // virtual address in the observed process
   std::uint32_t bytes = 0;
-  bool store = false;
+  bool is_store = false;
   LoadRole role = LoadRole::independent;
-  std::uint32_t site = 0;  // index in Reader::sites()
+  std::uint32_t site = 0;  // index in StreamReader::sites()
 };
 
 //   while (true) {
-//     while (const auto count = source.accesses(batch)) ... batch[0] to batch[count - 1]
-//     const Event* event = source.event();
+//     while (const auto count = source.read_accesses(batch)) ... batch[0] to batch[count - 1]
+//     const Event* event = source.next_event();
 //     if (!event) break;  // the stream is over
 //   }
-class Source {
+class StreamSource {
  public:
-  virtual ~Source() = default;
+  virtual ~StreamSource() = default;
   // Reads accesses up to the next event, at most out.size(). Returns the number of accesses read; 0 if an event or the
   // end of the stream is next. If the bytes are invalid, throws std::runtime_error with the name of the file.
-  virtual std::size_t accesses(std::span<Reference> out) = 0;
-  // Call it when accesses() has returned 0. Returns the next event, which remains valid until the next call of either
-  // function; nullptr at the end of the stream. Throws as accesses() does.
-  virtual const Event* event() = 0;
+  virtual std::size_t read_accesses(std::span<Reference> out) = 0;
+  // Call it when read_accesses() has returned 0. Returns the next event, which remains valid until the next call of
+  // either function; nullptr at the end of the stream. Throws as read_accesses() does.
+  virtual const Event* next_event() = 0;
 };
 
 }  // namespace nearfield::stream

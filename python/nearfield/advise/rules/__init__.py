@@ -1,4 +1,5 @@
-"""The checks of an observed program, one file each. A file exports SPEC; a new check needs no other change."""
+"""The checks of an observed program, one per file. Each file exports SPEC, by which it is found: to add a check, add a
+file."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Check for a decomposition of the grid whose faces take longer to exchange than those of another one (papers S1 and
-S3)."""
+"""Check for a decomposition of the grid whose faces take longer to exchange than those of another decomposition (papers
+S1 and S3, papers/*/README.md)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.estimates import Estimate
 from nearfield.notes import Evidence, Note, NoteRule
-from nearfield.plan import CostModel, measured_model, splits
+from nearfield.plan import CostModel, find_plans, measured_model
 from nearfield.plan.words import split_text
 
-CLEARLY = 1.2  # minimum ratio of a decomposition's time to the best one's for a note
+MIN_TIME_RATIO = 1.2  # minimum ratio of the decomposition's time to the best time for a note
 
 RULE = NoteRule(
     "bad-split",
@@ -28,46 +28,49 @@ RULE = NoteRule(
 
 
 def find_bad_splits(run: ObservedRun) -> Iterator[Note]:
-    """Yields a note for each derived grid that `nearfield plan` would decompose otherwise."""
-    known = measured_model(run.profile)
-    known.costs.in_place = None  # these ranks send messages, and do not access each other's memory in place
+    """Yields a note for each derived grid for which `nearfield plan` finds a decomposition that is faster by
+    MIN_TIME_RATIO."""
+    cost_model = measured_model(run.profile)
+    cost_model.costs.in_place = None  # these ranks send messages, and do not access each other's memory in place
     for grid in derive_grids(run):
         try:
-            own, best = _own_and_best_plan(run, grid, known)
+            program_plan, best_plan = _program_and_best_plan(run, grid, cost_model)
         except UsageError:
             continue  # too few cells for the number of ranks
-        if own.time_ns < CLEARLY * best.time_ns:
+        if program_plan.time_ns < MIN_TIME_RATIO * best_plan.time_ns:
             continue
-        saved = own.time_ns - best.time_ns
+        saved = program_plan.time_ns - best_plan.time_ns
         lost = LossSum()
-        lost.add_calls(0, Estimate(saved, saved, saved), own.time_ns, grid.exchanges)
-        site = max(grid.messages, key=lambda m: (m.found.bytes * m.found.messages, -m.site.place.line)).site
-        names = [split_text(plan.dims, len(grid.dims)) for plan in (own, best)]
+        lost.add_calls(0, Estimate(saved, saved, saved), program_plan.time_ns, grid.num_exchanges)
+        site = max(grid.messages, key=lambda m: (m.counts.bytes * m.counts.messages, -m.site.place.line)).site
+        names = [split_text(plan.dims, len(grid.dims)) for plan in (program_plan, best_plan)]
         cells = "x".join(map(str, grid.extents))
-        again = own_command.line("plan", cells, "--ranks", len(run.ranks), "--messages", "--profile", run.profile.path)
+        plan_command = own_command.command_line(
+            "plan", cells, "--ranks", len(run.ranks), "--messages", "--profile", run.profile.path
+        )
         yield Note(
             RULE, site.place,
             f"bad split: {cells} cells are split {names[0]}; split {names[1]} would save "
-            f"{lost.per_call_text().replace('call', 'exchange').replace(' of rank 0', '')}",
-            f"Split the grid {names[1]}; all splits: {again}",
+            f"{lost.format_loss_per_call().replace('call', 'exchange').replace(' of rank 0', '')}",
+            f"Split the grid {names[1]}; all splits: {plan_command}",
             lost.as_lost_time(run),
             evidence=(
-                Evidence(f"exchange of {names[0]}", own.time_ns, "ns", run.inside.source),
-                Evidence(f"exchange of {names[1]}", best.time_ns, "ns", run.inside.source),
+                Evidence(f"exchange of {names[0]}", program_plan.time_ns, "ns", run.node_costs.source),
+                Evidence(f"exchange of {names[1]}", best_plan.time_ns, "ns", run.node_costs.source),
             ),
         )  # fmt: skip
 
 
-def _own_and_best_plan(run: ObservedRun, grid: Grid, known: CostModel) -> tuple[Plan, Plan]:
+def _program_and_best_plan(run: ObservedRun, grid: Grid, cost_model: CostModel) -> tuple[Plan, Plan]:
     """Returns the plan of the program's own decomposition, and the best plan."""
 
-    def best(dims: tuple[int, ...] | None) -> Plan:
-        return splits(
-            grid.extents, len(run.ranks), known.costs, ranks_per_node=run.ranks_on_node, periodic=grid.periodic,
-            element_bytes=grid.element_bytes, dims=dims,
+    def find_best_plan(dims: tuple[int, ...] | None) -> Plan:
+        return find_plans(
+            grid.extents, len(run.ranks), cost_model.costs, ranks_per_node=run.max_ranks_on_node,
+            periodic=grid.periodic, element_bytes=grid.element_bytes, dims=dims,
         )[0]  # fmt: skip
 
-    return best(grid.dims), best(None)
+    return find_best_plan(grid.dims), find_best_plan(None)
 
 
 SPEC = RuleSpec(RULE, find_bad_splits, scenarios=("pingpong",))

@@ -5,35 +5,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.rule import find_losing_messages, size_text, time_evidence
+from nearfield.advise.rule import find_losing_messages, message_size_text, time_evidence
 from nearfield.advise.run import MessageGroup, ObservedRun, group_by_site
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, NoteRule
 
 
-def slow_copy_notes(
-    run: ObservedRun, rule: NoteRule, sent: list[MessageGroup], what: str, advice: str
+def find_slow_copies(
+    run: ObservedRun, rule: NoteRule, sent_messages: list[MessageGroup], sentence_template: str, advice: str
 ) -> Iterator[Note]:
-    """Yields a note for each source line whose messages in `sent` take longer than a single copy of their data. `what`
-    is the sentence's part with their size, before the loss."""
-    for site, messages in group_by_site(sent):
+    """Yields a note for each source line whose messages in `sent_messages` take longer than a single copy of their
+    data. `sentence_template` is the beginning of the note's sentence, with {} for the call and the size."""
+    for site, messages in group_by_site(sent_messages):
         losing = find_losing_messages(messages, _message_and_copy_times)
         if not losing:
             continue
         lost, slow, example, (message, copy) = losing
-        subject = what.format(f"{site.name} of {size_text(slow)}")
+        subject = sentence_template.format(f"{site.name} of {message_size_text(slow)}")
         yield Note(
-            rule, site.place, f"{subject} would save {lost.per_call_text()}", advice, lost.as_lost_time(run),
+            rule, site.place, f"{subject} would save {lost.format_loss_per_call()}", advice, lost.as_lost_time(run),
             evidence=(
-                time_evidence(f"message of {format_bytes(example.found.bytes)}", message, example.costs),
+                time_evidence(f"message of {format_bytes(example.counts.bytes)}", message, example.costs),
                 time_evidence("one copy of as much", copy, example.costs),
             ),
         )  # fmt: skip
 
 
-def _message_and_copy_times(one: MessageGroup) -> tuple[Estimate, Estimate] | None:
+def _message_and_copy_times(message_group: MessageGroup) -> tuple[Estimate, Estimate] | None:
     """Returns the time of a message and of a single copy of its data, if the copy is significantly faster; None
     otherwise."""
-    message, copy = one.costs.message(one.found.bytes), one.costs.remote_copy_time(one.found.bytes)
+    message, copy = (
+        message_group.costs.message_time(message_group.counts.bytes),
+        message_group.costs.remote_copy_time(message_group.counts.bytes),
+    )
     return (message, copy) if message and copy and (message - copy).low > 0 else None

@@ -1,5 +1,5 @@
-"""Check for received data that are read after they have left the caches. Guidelines 1 and 3 of Pellegrini et al. (S0),
-for receivers: use received data while they are cached."""
+"""Check for received data that are read only after they have been evicted from the caches. It applies guidelines 1 and
+3 of paper S0 (Pellegrini et al., papers/S0/README.md) to receivers: use received data while they are cached."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from nearfield.advise.rule import (
     RuleSpec,
-    line_text,
     main_access_place,
     mean_reuse_distance,
+    message_size_text,
     related_place,
-    size_text,
+    source_line_text,
     time_evidence,
 )
-from nearfield.advise.rules.reuse import find_uncached
+from nearfield.advise.rules.reuse import find_uncached_messages
 from nearfield.advise.run import MessageGroup, ObservedRun, group_by_site
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
@@ -33,39 +33,45 @@ RULE = NoteRule(
 
 def find_late_reads(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that receives messages which are read late."""
-    for site, messages in group_by_site([m for m in run.messages if not m.found.sends]):
-        losing = find_uncached(run, [m for m in messages if 2 * m.found.bytes < _whole_llc(m)], _read_times)
+    for site, messages in group_by_site([m for m in run.messages if not m.counts.sends]):
+        losing = find_uncached_messages(
+            run, [m for m in messages if 2 * m.counts.bytes < _llc_bytes_of_machine(m)], _read_times
+        )
         if not losing:
             continue
-        lost, late, example, (far, near) = losing
-        between = mean_reuse_distance(late)
-        reader = main_access_place(late, site.place)
-        where = line_text(reader, site.place, "the first read")
+        lost, late_messages, example, (memory_time, cached_time) = losing
+        touched_bytes = mean_reuse_distance(late_messages)
+        reader = main_access_place(late_messages, site.place)
+        where = source_line_text(reader, site.place, "the first read")
         yield Note(
             RULE, site.place,
-            f"late read: {format_bytes(between, digits=2)} are touched between this {site.name} of {size_text(late)} "
-            f"and {where}, which reads the data first; reading at once would save {lost.per_call_text()}",
+            f"late read: {format_bytes(touched_bytes, digits=2)} are touched between this {site.name} of "
+            f"{message_size_text(late_messages)} "
+            f"and {where}, which reads the data first; reading at once would save {lost.format_loss_per_call()}",
             f"Receive right before {where}, or do first what needs the data.",
             lost.as_lost_time(run),
             evidence=(
-                Evidence("touched between receive and read", between, "bytes", "counted"),
-                time_evidence(f"reading {format_bytes(example.found.bytes)} from memory", far, example.costs),
-                time_evidence("the same, right after the receive", near, example.costs),
+                Evidence("touched between receive and read", touched_bytes, "bytes", "counted"),
+                time_evidence(f"reading {format_bytes(example.counts.bytes)} from memory", memory_time, example.costs),
+                time_evidence("the same, right after the receive", cached_time, example.costs),
             ),
             related=related_place(reader, "the data are read here first"),
         )  # fmt: skip
 
 
-def _whole_llc(one: MessageGroup) -> int:
+def _llc_bytes_of_machine(message: MessageGroup) -> int:
     """Returns the size of the machine's last-level cache in bytes; 0 if it is unknown."""
-    return one.costs.profile.machine.llc_bytes or 0
+    return message.costs.profile.machine.llc_bytes or 0
 
 
-def _read_times(one: MessageGroup) -> tuple[Estimate, Estimate] | None:
-    """Returns the times of reading a received message from memory and right after the receive; None if one is
-    unknown."""
-    far, near = one.costs.traverse(one.found.bytes, "base-invalid"), one.costs.traverse(one.found.bytes, "invalid")
+def _read_times(message: MessageGroup) -> tuple[Estimate, Estimate] | None:
+    """Returns the time of reading a received message from memory, and of reading it right after the receive; None if
+    one of them is unknown."""
+    far, near = (
+        message.costs.traverse_time(message.counts.bytes, "base-invalid"),
+        message.costs.traverse_time(message.counts.bytes, "invalid"),
+    )
     return (far, near) if far and near else None
 
 
-SPEC = RuleSpec(RULE, find_late_reads, needs_accesses=True, scenarios=("pollution",))
+SPEC = RuleSpec(RULE, find_late_reads, needs_recorded_accesses=True, scenarios=("pollution",))

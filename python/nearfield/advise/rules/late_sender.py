@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from nearfield.advise.rule import RuleSpec
-from nearfield.advise.rules.waiting import waiting_notes
+from nearfield.advise.rules.waiting import find_waits
 from nearfield.notes import NoteRule
 
 RULE = NoteRule(
@@ -18,5 +18,5 @@ RULE = NoteRule(
 _ADVICE = "Send earlier there, balance the work between these ranks, or do other work before this receive."
 
 SPEC = RuleSpec(
-    RULE, partial(waiting_notes, rule=RULE, advice=_ADVICE, sends=False), needs_times=True, scenarios=("pingpong",)
+    RULE, partial(find_waits, rule=RULE, advice=_ADVICE, sends=False), needs_program_times=True, scenarios=("pingpong",)
 )

@@ -1,7 +1,7 @@
-"""Check for collectives in which ranks wait, call after call, for the same late rank.
+"""Check for collectives in which ranks wait in most calls for the same late rank.
 
 No rank leaves a barrier, an allreduce or an alltoall before the last rank has arrived. The last rank spends the least
-time in the call, so the additional time of each other rank is waiting. No clocks have to be compared."""
+time in the call, so the additional time of every other rank is waiting. This needs no synchronized clocks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from nearfield._native import advise as native
-from nearfield.advise.rule import LossSum, RuleSpec, delay_evidence, delay_text, without_core_ns
+from nearfield.advise.rule import LossSum, RuleSpec, delay_evidence, delay_text, delay_without_core_ns
 from nearfield.advise.run import MpiCallSite, ObservedRun
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import counted
 from nearfield.notes import Evidence, Note, NoteRule, RelatedPlace
 
-MIN_CALLS = 8  # minimum calls for a note; with fewer, one rank may be the last each time by chance
-_BATCHES = 20
-_T = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921, 2.898, 2.878,
-      2.861)  # fmt: skip  # Student's t at 99.5 %, for 3 to 19 degrees of freedom
+MIN_CALLS = 8  # minimum number of calls for a note; in fewer calls, one rank may always be the last by chance
+_MAX_NUM_BATCHES = 20
+# Student's t at 99.5 %, for 3 to 19 degrees of freedom.
+_STUDENT_T_995 = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921,
+                  2.898, 2.878, 2.861)  # fmt: skip
 
 RULE = NoteRule(
     "late-to-collective",
@@ -32,18 +33,18 @@ RULE = NoteRule(
     "ranks that take turns in being late, as those that share cores do, get no note. This is time of the observed run.",
     "The time in the call against that of the rank that comes last; Scalasca's Wait at Barrier and Wait at N x N",
 )
-_Calls = tuple[int, ...]  # by rank in a communicator: the index of the call
-_Times = tuple[int, ...]  # by rank in a communicator: ns in one collective
+_CallIndexByRank = tuple[int, ...]  # for each rank of a communicator, the index of its call
+_TimeNsByRank = tuple[int, ...]  # for each rank of a communicator, its time in one collective in ns
 
 
 @dataclass(frozen=True)
 class _LateRank:
-    """The rank that is late most often to a collective, for one of the ranks that wait for it."""
+    """The rank that arrives last most often at a collective, from the view of one rank that waits for it."""
 
     rank: int
     site: MpiCallSite  # source line at which the late rank calls the collective
-    last: int  # number of collectives in which the rank arrived last
-    own: float  # mean time of the late rank in the collective, in ns
+    num_arrivals_last: int  # number of collectives in which the rank arrived last
+    mean_time_in_collective_ns: float  # mean time of the late rank in the collective, in ns
 
 
 @dataclass
@@ -51,25 +52,28 @@ class _CollectiveWaits:
     """The time that ranks wait at one source line, and the rank that they wait for."""
 
     lost: LossSum = field(default_factory=LossSum)
-    late: dict[int, _LateRank] = field(default_factory=dict)  # by waiting rank
+    late_rank_by_waiting_rank: dict[int, _LateRank] = field(default_factory=dict)
 
 
 def find_late_ranks(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line at which ranks wait in a collective for the same late rank."""
-    for site, waited in _waits_by_site(run.timing_run).items():
-        lost, late = waited.lost, waited.late[waited.lost.worst_rank]
-        calls = lost.calls[lost.worst_rank]
-        more = len(lost.calls) - 1
-        delay = without_core_ns(run.timing_run, lost.worst_rank, site, [late.rank])
-        others = f"; {counted(more, 'other rank waits', 'other ranks wait')}, too" if more else ""
+    for site, waits in _waits_by_site(run.timing_run).items():
+        lost, late = waits.lost, waits.late_rank_by_waiting_rank[waits.lost.worst_rank]
+        num_calls = lost.num_calls_by_rank[lost.worst_rank]
+        num_other_ranks = len(lost.num_calls_by_rank) - 1
+        delay = delay_without_core_ns(run.timing_run, lost.worst_rank, site, [late.rank])
+        others_text = (
+            f"; {counted(num_other_ranks, 'other rank waits', 'other ranks wait')}, too" if num_other_ranks else ""
+        )
         yield Note(
             RULE, site.place,
-            f"late to collective: {site.name} waits {lost.per_call_text()}, for rank {late.rank}, which comes last to "
-            f"{late.last} of {calls}{others}{delay_text(delay, lost.worst_loss_ns().value)}",
+            f"late to collective: {site.name} waits {lost.format_loss_per_call()}, for rank {late.rank}, which comes "
+            "last to "
+            f"{late.num_arrivals_last} of {num_calls}{others_text}{delay_text(delay, lost.worst_loss_ns().value)}",
             f"Give rank {late.rank} less to do before this call, or start it earlier as a nonblocking one.",
             lost.as_lost_time(run, delay),
             evidence=(
-                Evidence(f"the same calls of rank {late.rank}", late.own, "ns", "observed"),
+                Evidence(f"the same calls of rank {late.rank}", late.mean_time_in_collective_ns, "ns", "observed"),
                 delay_evidence(f"this rank in these calls, rank {late.rank} in all", delay),
             ),
             related=(RelatedPlace(late.site.place, f"rank {late.rank} calls it here"),) if late.site != site else (),
@@ -77,68 +81,79 @@ def find_late_ranks(run: ObservedRun) -> Iterator[Note]:
 
 
 def _waits_by_site(run: ObservedRun) -> dict[MpiCallSite, _CollectiveWaits]:
-    """Returns the waiting time in synchronising collectives by the source line of the call."""
-    found: dict[MpiCallSite, _CollectiveWaits] = defaultdict(_CollectiveWaits)
-    for members in _communicators(run):
+    """Returns the waiting time in synchronizing collectives by the source line of the call."""
+    waits_by_site: dict[MpiCallSite, _CollectiveWaits] = defaultdict(_CollectiveWaits)
+    for members in _iterate_complete_communicators(run):
         for calls, times in _times_by_calls(members).items():
             if len(times) >= MIN_CALLS:
-                world = members[0].world
+                world_ranks = members[0].world
                 _add_waits(
-                    found, [(rank, run.sites[rank][call]) for rank, call in zip(world, calls, strict=True)], times
+                    waits_by_site,
+                    [(rank, run.call_sites[rank][call]) for rank, call in zip(world_ranks, calls, strict=True)],
+                    times,
                 )
-    return found
+    return waits_by_site
 
 
-def _communicators(run: ObservedRun) -> Iterator[list[native.Synchronisations]]:
-    """Yields the synchronising collectives of each communicator whose ranks are all known, in the communicator's rank
-    order."""
-    found: dict[int, dict[int, native.Synchronisations]] = defaultdict(dict)
-    for at, rank in enumerate(run.ranks):
+def _iterate_complete_communicators(run: ObservedRun) -> Iterator[list[native.Synchronisations]]:
+    """Yields for each communicator whose ranks were all observed the synchronizing collectives of each rank, in the
+    order of the ranks."""
+    members_by_context: dict[int, dict[int, native.Synchronisations]] = defaultdict(dict)
+    for world_rank, rank in enumerate(run.ranks):
         for one in rank.found.synchronisations:
-            found[one.context][at] = one
-    for by_rank in found.values():
-        world = next(iter(by_rank.values())).world
-        if len(world) > 1 and set(world) == set(by_rank):
-            yield [by_rank[rank] for rank in world]
+            members_by_context[one.context][world_rank] = one
+    for by_rank in members_by_context.values():
+        world_ranks = next(iter(by_rank.values())).world
+        if len(world_ranks) > 1 and set(world_ranks) == set(by_rank):
+            yield [by_rank[rank] for rank in world_ranks]
 
 
-def _times_by_calls(members: Sequence[native.Synchronisations]) -> dict[_Calls, list[_Times]]:
-    """Returns the times that ranks spend in synchronising collectives, grouped by the call indices of the ranks."""
-    found: dict[_Calls, list[_Times]] = defaultdict(list)
+def _times_by_calls(members: Sequence[native.Synchronisations]) -> dict[_CallIndexByRank, list[_TimeNsByRank]]:
+    """Returns the times that the ranks of a communicator spend in its synchronizing collectives, grouped by the ranks'
+    calls."""
+    times_by_calls: dict[_CallIndexByRank, list[_TimeNsByRank]] = defaultdict(list)
     calls, times = zip(*(one.calls for one in members)), zip(*(one.times_ns for one in members))  # noqa: B905
-    for of_members, took in zip(calls, times):  # noqa: B905  # truncated streams are shorter
-        if all(took):
-            found[of_members].append(took)
-    return found
+    for member_calls, member_times in zip(calls, times):  # noqa: B905  # truncated streams are shorter
+        if all(member_times):
+            times_by_calls[member_calls].append(member_times)
+    return times_by_calls
 
 
 def _add_waits(
-    found: dict[MpiCallSite, _CollectiveWaits], members: Sequence[tuple[int, MpiCallSite]], times: Sequence[_Times]
+    waits_by_site: dict[MpiCallSite, _CollectiveWaits],
+    members: Sequence[tuple[int, MpiCallSite]],
+    times: Sequence[_TimeNsByRank],
 ) -> None:
-    """Adds the waiting time of each rank in some collectives for the rank that spends the least time in them."""
-    spent = [fmean(samples) for samples in zip(*times, strict=True)]
-    at = min(range(len(spent)), key=spent.__getitem__)
-    late = _LateRank(*members[at], sum(took[at] == min(took) for took in times), spent[at])
+    """Adds the time that each rank waits in these collectives for the rank that spends the least time in them."""
+    mean_times_ns = [fmean(samples) for samples in zip(*times, strict=True)]
+    late_index = min(range(len(mean_times_ns)), key=mean_times_ns.__getitem__)
+    late = _LateRank(
+        *members[late_index],
+        sum(times_of_collective[late_index] == min(times_of_collective) for times_of_collective in times),
+        mean_times_ns[late_index],
+    )
     for number, (rank, site) in enumerate(members):
-        waits = mean_with_interval([took[number] - took[at] for took in times])
-        if waits.low <= 0:
+        wait_ns = mean_with_interval(
+            [times_of_collective[number] - times_of_collective[late_index] for times_of_collective in times]
+        )
+        if wait_ns.low <= 0:
             continue
-        waited = found[site]
-        before = waited.late.get(rank)
-        waited.lost.add_calls(rank, waits, spent[number], len(times))
-        if not before or before.last < late.last:
-            waited.late[rank] = late
+        site_waits = waits_by_site[site]
+        known_late_rank = site_waits.late_rank_by_waiting_rank.get(rank)
+        site_waits.lost.add_calls(rank, wait_ns, mean_times_ns[number], len(times))
+        if not known_late_rank or known_late_rank.num_arrivals_last < late.num_arrivals_last:
+            site_waits.late_rank_by_waiting_rank[rank] = late
 
 
 def mean_with_interval(samples: Sequence[float]) -> Estimate:
-    """Returns the mean of at least four samples with its 99 % interval, from the means of up to 20 batches of
-    consecutive samples. Samples may be correlated with their neighbours, since a rank that shares its core does so for
-    a while."""
-    batches = min(len(samples), _BATCHES)
-    ends = [len(samples) * number // batches for number in range(batches + 1)]
+    """Returns the mean of at least four samples with its 99 % confidence interval, computed from the means of up to 20
+    batches of consecutive samples. Batches allow for correlation of neighbouring samples, which occurs when a rank
+    shares its core for a while."""
+    num_batches = min(len(samples), _MAX_NUM_BATCHES)
+    ends = [len(samples) * number // num_batches for number in range(num_batches + 1)]
     means = [fmean(samples[first:end]) for first, end in pairwise(ends)]
-    value, half = fmean(samples), _T[batches - 4] * stdev(means) / sqrt(batches)
-    return Estimate(value, value - half, value + half)
+    value, half_width = fmean(samples), _STUDENT_T_995[num_batches - 4] * stdev(means) / sqrt(num_batches)
+    return Estimate(value, value - half_width, value + half_width)
 
 
-SPEC = RuleSpec(RULE, find_late_ranks, needs_times=True)
+SPEC = RuleSpec(RULE, find_late_ranks, needs_program_times=True)

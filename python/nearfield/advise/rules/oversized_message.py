@@ -1,11 +1,11 @@
-"""Check for messages that are larger than the last-level cache, and could be split into chunks that fit (Pellegrini et
-al. 2012, sections IV-C and VI)."""
+"""Check for messages that are larger than the last-level cache, and could be split into chunks that fit (paper S0,
+papers/S0/README.md, sections IV-C and VI)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.rule import RuleSpec, find_losing_messages, size_text, time_evidence
+from nearfield.advise.rule import RuleSpec, find_losing_messages, message_size_text, time_evidence
 from nearfield.advise.run import ObservedRun, group_by_site
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, NoteRule
@@ -21,21 +21,23 @@ RULE = NoteRule(
 
 def find_oversized_messages(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that sends messages larger than a rank's part of the last-level cache."""
-    for site, messages in group_by_site([m for m in run.messages if m.found.sends and m.found.bytes > run.llc_bytes]):
-        losing = find_losing_messages(messages, lambda one: one.costs.whole_and_chunked(one.found.bytes))
+    for site, messages in group_by_site(
+        [m for m in run.messages if m.counts.sends and m.counts.bytes > run.llc_bytes_per_rank]
+    ):
+        losing = find_losing_messages(messages, lambda one: one.costs.whole_and_chunked_times(one.counts.bytes))
         if not losing:
             continue
         lost, cut, one, (whole, pieces, piece) = losing
         yield Note(
             RULE, site.place,
-            f"oversized message: {size_text(cut)} in one {site.name}, but a rank has "
-            f"{format_bytes(run.llc_bytes, digits=3)} of the last-level cache; pieces of {format_bytes(piece)} would "
-            f"save {lost.per_call_text()}",
+            f"oversized message: {message_size_text(cut)} in one {site.name}, but a rank has "
+            f"{format_bytes(run.llc_bytes_per_rank, digits=3)} of the last-level cache; pieces of "
+            f"{format_bytes(piece)} would save {lost.format_loss_per_call()}",
             f"Cut the loops that write and read it, and the message, into pieces of about {format_bytes(piece)}: "
             "write, send; receive, read.",
             lost.as_lost_time(run),
             evidence=(
-                time_evidence(f"{format_bytes(one.found.bytes)} in one piece", whole, one.costs),
+                time_evidence(f"{format_bytes(one.counts.bytes)} in one piece", whole, one.costs),
                 time_evidence(f"the same in pieces of {format_bytes(piece)}", pieces, one.costs),
             ),
         )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Shared code of the checks cold-send and late-read: the loss of a message whose cache lines have left the inner
-caches."""
+"""Shared code of the checks cold-send and late-read: computes the time lost by a message whose cache lines have been
+evicted from the inner caches."""
 
 from __future__ import annotations
 
@@ -7,33 +7,42 @@ from collections.abc import Callable
 
 from nearfield.advise.rule import LossSum, find_losing_messages
 from nearfield.advise.run import MessageGroup, ObservedRun
-from nearfield.base.estimates import Estimate, sum_of
+from nearfield.base.estimates import Estimate, sum_of_estimates
 
-# Returns two times of the profile: with the message in memory, and in the cache to which it was written or received.
-Times = Callable[[MessageGroup], tuple[Estimate, Estimate] | None]
+# A function that returns two times of a message from the profile: with its data in memory, and with its data in the
+# cache to which they were written or received.
+FindTimes = Callable[[MessageGroup], tuple[Estimate, Estimate] | None]
 
 
-def find_uncached(
-    run: ObservedRun, messages: list[MessageGroup], times: Times
+def find_uncached_messages(
+    run: ObservedRun, messages: list[MessageGroup], find_times: FindTimes
 ) -> tuple[LossSum, list[MessageGroup], MessageGroup, tuple[Estimate, Estimate]] | None:
-    """Returns the loss of messages according to the cache levels that still had their lines; for the result see
-    `find_losing_messages`."""
-    touched = [one for one in messages if one.found.messages and one.found.lines]
-    return find_losing_messages(touched, times, lambda one, found: _loss_of_message(run, one, *found))
+    """Returns the loss of messages, depending on the cache levels that still had their lines, in the form of
+    find_losing_messages()."""
+    touched_messages = [message for message in messages if message.counts.messages and message.counts.lines]
+    return find_losing_messages(
+        touched_messages, find_times, lambda message, found: _loss_of_message(run, message, *found)
+    )
 
 
-def _loss_of_message(run: ObservedRun, one: MessageGroup, cold: Estimate, warm: Estimate) -> Estimate | None:
-    """Returns the loss of one message in ns; None if its lines are cached. The loss for lines in memory is the
-    difference of two records of the profile. The loss for lines in an intermediate cache is a part of that difference,
-    by the latencies of the caches, with a lower end of 0."""
-    levels = one.costs.levels(run.ranks_on_node)
-    near = next((i for i, level in enumerate(levels) if 2 * one.found.bytes <= level.size_bytes), len(levels) - 1)
-    whole = cold - warm
+def _loss_of_message(run: ObservedRun, message: MessageGroup, cold: Estimate, warm: Estimate) -> Estimate | None:
+    """Returns the loss of one message in ns; None if all its lines are cached. For lines in memory, the loss is the
+    difference `cold` - `warm` of two times of the profile. For lines in an outer cache, it is a part of that
+    difference, in proportion to the latencies of the caches, and the lower end of its interval is 0."""
+    levels = message.costs.cache_levels(run.max_ranks_on_node)
+    warm_level = next(
+        (i for i, level in enumerate(levels) if 2 * message.counts.bytes <= level.size_bytes), len(levels) - 1
+    )
+    difference = cold - warm
     parts = []
-    for level, share in enumerate(one.shares_by_cache_level()):
-        part = one.costs.share_of_memory(level, near) if share else 0.0
+    for level, share in enumerate(message.shares_by_cache_level()):
+        part = message.costs.relative_latency_of_level(level, warm_level) if share else 0.0
         if not part:
             continue
-        each = whole * (share * part)
-        parts.append(each if level == len(levels) else Estimate(each.value, min(0.0, each.low), each.high))
-    return sum_of(parts) if parts else None
+        level_loss = difference * (share * part)
+        parts.append(
+            level_loss
+            if level == len(levels)
+            else Estimate(level_loss.value, min(0.0, level_loss.low), level_loss.high)
+        )
+    return sum_of_estimates(parts) if parts else None

@@ -1,4 +1,5 @@
-"""Check for messages between ranks of one node that a single copy in shared memory would deliver faster (S1 and S2)."""
+"""Check for messages between ranks of one node that a single copy in shared memory would deliver faster (papers S1 and
+S2, papers/*/README.md)."""
 
 from __future__ import annotations
 
@@ -22,11 +23,14 @@ RULE = NoteRule(
 def find_same_node_copies(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that sends messages inside a node which a single copy would deliver faster."""
     sent = [
-        m for m in run.messages if m.found.sends and not m.costs.network and not unseen_buffer.is_outside_shared_heap(m)
+        m
+        for m in run.messages
+        if m.counts.sends and not m.costs.network and not unseen_buffer.is_outside_shared_heap(m)
     ]
-    yield from copies.slow_copy_notes(
+    yield from copies.find_slow_copies(
         run, RULE, sent, "same node: one copy would do for {} to a rank of this node; that",
-        f"Run the program by {own_command.line('run')}, which copies messages from heap blocks once, or exchange halos "
+        f"Run the program by {own_command.command_line('run')}, which copies messages from heap blocks once, or "
+        f"exchange halos "
         "by nearfield's library.",
     )  # fmt: skip
 

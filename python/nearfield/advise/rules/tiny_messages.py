@@ -1,4 +1,4 @@
-"""Check for many small messages to one peer that could be aggregated."""
+"""Check for sequences of small messages to one peer that could be aggregated into one message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nearfield.base.units import format_bytes
 from nearfield.notes import Evidence, Note, NoteRule
 from nearfield.profile.costs import Costs
 
-MIN_MESSAGES = 3  # minimum mean number of consecutive messages for a note
+MIN_MESSAGES_PER_BURST = 3  # minimum mean number of messages in a sequence for a note
 
 RULE = NoteRule(
     "tiny-messages",
@@ -26,63 +26,76 @@ RULE = NoteRule(
 
 @dataclass(frozen=True)
 class _MessageBursts:
-    """Sequences of consecutive small messages of one rank to one peer."""
+    """The sequences of consecutive small messages (bursts) that one call of a rank sends to one peer."""
 
     rank: int
     costs: Costs
-    times: int  # number of sequences
-    count: float  # messages per sequence, on average
-    each_bytes: float
+    num_bursts: int  # number of sequences
+    messages_per_burst: float  # messages per sequence, on average
+    mean_message_bytes: float
 
 
 def find_tiny_messages(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that sends several consecutive small messages to one peer."""
-    rows_by_site: dict[MpiCallSite, list[_MessageBursts]] = defaultdict(list)
+    bursts_by_site: dict[MpiCallSite, list[_MessageBursts]] = defaultdict(list)
     for rank, observed in enumerate(run.ranks):
         for burst in observed.found.bursts:
             count = burst.messages / burst.bursts
-            if count >= MIN_MESSAGES:
+            if count >= MIN_MESSAGES_PER_BURST:
                 costs = run.costs_between(rank, burst.world_peer)
-                rows = _MessageBursts(rank, costs, burst.bursts, count, burst.bytes / burst.messages)
-                rows_by_site[run.sites[rank][burst.call]].append(rows)
-    for site, rows_of_site in rows_by_site.items():
+                bursts = _MessageBursts(rank, costs, burst.bursts, count, burst.bytes / burst.messages)
+                bursts_by_site[run.call_sites[rank][burst.call]].append(bursts)
+    for site, bursts_of_site in bursts_by_site.items():
         lost = LossSum()
-        for rows in rows_of_site:
-            found = _separate_and_joined_times(site, rows)
-            if found and found[0].value > found[1].value:
-                lost.add_calls(rows.rank, found[0] - found[1], found[0].value, rows.times)
-        if not lost.calls:
+        for bursts in bursts_of_site:
+            separate_and_joined = _separate_and_joined_times(site, bursts)
+            if separate_and_joined and separate_and_joined[0].value > separate_and_joined[1].value:
+                lost.add_calls(
+                    bursts.rank,
+                    separate_and_joined[0] - separate_and_joined[1],
+                    separate_and_joined[0].value,
+                    bursts.num_bursts,
+                )
+        if not lost.num_calls_by_rank:
             continue
-        largest = max(rows_of_site, key=lambda one: one.times * one.count)
-        many, one = _separate_and_joined_times(site, largest) or (Estimate(0, 0, 0),) * 2
-        of, count = format_bytes(largest.each_bytes, digits=3), largest.count
-        saved = lost.per_call_text().replace("call", "row")
+        largest = max(bursts_of_site, key=lambda one: one.num_bursts * one.messages_per_burst)
+        separate_time, one = _separate_and_joined_times(site, largest) or (Estimate(0, 0, 0),) * 2
+        size_text, count = format_bytes(largest.mean_message_bytes, digits=3), largest.messages_per_burst
+        saved = lost.format_loss_per_call().replace("call", "row")
         yield Note(
             RULE, site.place,
-            f"tiny messages: {count:.0f} messages of {of} to one rank in a row, {largest.times} times; one message of "
-            f"{format_bytes(count * largest.each_bytes, digits=3)} would save {saved}",
+            f"tiny messages: {count:.0f} messages of {size_text} to one rank in a row, {largest.num_bursts} times; "
+            f"one message of {format_bytes(count * largest.mean_message_bytes, digits=3)} would save {saved}",
             "Collect the data and send them in one message, unless the receiver needs the first ones early.",
             lost.as_lost_time(run),
             evidence=(
                 Evidence("messages in a row", count, "count", "counted"),
-                time_evidence(f"{count:.0f} messages of {of}", many, largest.costs),
+                time_evidence(f"{count:.0f} messages of {size_text}", separate_time, largest.costs),
                 time_evidence("one message of all", one, largest.costs),
             ),
         )  # fmt: skip
 
 
-def _separate_and_joined_times(site: MpiCallSite, rows: _MessageBursts) -> tuple[Estimate, Estimate] | None:
-    """Returns the time of all small messages, and of one message with all their data; None if one is unknown. If
-    senders wait for no reply, messages cost the time of the send call, otherwise the whole time of the message."""
-    answered = "recv" in site.name.lower()
-    costs = rows.costs
+def _separate_and_joined_times(site: MpiCallSite, bursts: _MessageBursts) -> tuple[Estimate, Estimate] | None:
+    """Returns the time of all small messages of a sequence, and of one message with all their data; None if one of them
+    is unknown. A message counts with the time of its send call, or with its whole time if the sender waits for a
+    reply."""
+    waits_for_reply = "recv" in site.name.lower()
+    costs = bursts.costs
 
-    def time(size_bytes: float) -> Estimate | None:
+    def message_cost(size_bytes: float) -> Estimate | None:
         size = max(1, round(size_bytes))
-        return costs.message(size) if answered else costs.send(size, "modified") or costs.message(size)
+        return (
+            costs.message_time(size)
+            if waits_for_reply
+            else costs.send_time(size, "modified") or costs.message_time(size)
+        )
 
-    each, whole = time(rows.each_bytes), time(rows.count * rows.each_bytes)
-    return (each * rows.count, whole) if each and whole else None
+    message_time, joined_time = (
+        message_cost(bursts.mean_message_bytes),
+        message_cost(bursts.messages_per_burst * bursts.mean_message_bytes),
+    )
+    return (message_time * bursts.messages_per_burst, joined_time) if message_time and joined_time else None
 
 
 SPEC = RuleSpec(RULE, find_tiny_messages, scenarios=("pingpong",))

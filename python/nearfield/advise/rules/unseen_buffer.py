@@ -1,5 +1,5 @@
 """Check for messages between ranks of one node from buffers that are not on the shared heap, such as variables on the
-stack (S1 and S2)."""
+stack (papers S1 and S2, papers/*/README.md)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nearfield.advise.run import MessageGroup, ObservedRun
 from nearfield.base import own_command
 from nearfield.notes import Note, NoteRule
 
-FROM_BYTES = 4096  # the shared heap has no smaller blocks (docs/explanation/shared-heap.md)
+MIN_HEAP_BLOCK_BYTES = 4096  # the shared heap has no smaller blocks (docs/explanation/shared-heap.md)
 
 RULE = NoteRule(
     "unseen-buffer",
@@ -22,19 +22,20 @@ RULE = NoteRule(
 )
 
 
-def is_outside_shared_heap(one: MessageGroup) -> bool:
-    """Returns whether the shared heap could deliver the messages with a single copy if their buffer were allocated by
-    malloc."""
-    return one.found.bytes >= FROM_BYTES and not one.found.allocated
+def is_outside_shared_heap(message: MessageGroup) -> bool:
+    """Returns whether the buffer of the messages is not on the shared heap although it is large enough. If it were
+    allocated by malloc, the heap could deliver the messages with a single copy."""
+    return message.counts.bytes >= MIN_HEAP_BLOCK_BYTES and not message.counts.allocated
 
 
 def find_unseen_buffers(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that sends messages from buffers outside of the shared heap which a single
     copy would deliver faster."""
-    sent = [m for m in run.messages if m.found.sends and not m.costs.network and is_outside_shared_heap(m)]
-    yield from copies.slow_copy_notes(
+    sent = [m for m in run.messages if m.counts.sends and not m.costs.network and is_outside_shared_heap(m)]
+    yield from copies.find_slow_copies(
         run, RULE, sent, "unseen buffer: this {} to a rank of this node is from a variable or the stack; one copy",
-        f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {own_command.line('run')}: its shared "
+        f"Allocate the buffer (malloc, new, ALLOCATE) and run the program by {own_command.command_line('run')}: its "
+        f"shared "
         "heap copies messages once, but sees only allocated memory.",
     )  # fmt: skip
 

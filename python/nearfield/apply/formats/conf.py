@@ -6,32 +6,34 @@ Parameters that were found together with the heap may be worse than the defaults
 
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD, Format, comment_lines, preloaded
+from nearfield.apply.formats.format import PRELOAD_VARIABLE, Format, format_comment_lines, format_preloaded_libraries
 from nearfield.base.errors import UsageError
 
-_PLACES = {
+_PREFIX_AND_PLACE_BY_FAMILY = {
     "openmpi": ("OMPI_MCA_", "<prefix>/etc/openmpi-mca-params.conf, or ~/.openmpi/mca-params.conf"),
     "ucx": ("", "<prefix>/etc/ucx/ucx.conf"),
 }
-_HEAP = (
+_HEAP_COMMENT_LINES = (
     "The shared heap needs LD_PRELOAD, which mca_base_env_list gives to the ranks in place of one that is set in the",
     "environment; mpirun -x LD_PRELOAD=... comes before both. --format env, module and slurm keep the user's.",
 )
 
 
-def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str | None:
-    if family not in _PLACES:
+def _write_mpi_defaults_file(
+    family: str, version: str, comments: list[str], environment: Mapping[str, str]
+) -> str | None:
+    if family not in _PREFIX_AND_PLACE_BY_FAMILY:
         return None
-    prefix, place = _PLACES[family]
-    lines = comment_lines([*comments, f"For {place}."])
+    prefix, place = _PREFIX_AND_PLACE_BY_FAMILY[family]
+    lines = format_comment_lines([*comments, f"For {place}."])
     equals = " = " if family == "openmpi" else "="
     variables = {
         name: value for name, value in environment.items() if family == "openmpi" and not name.startswith(prefix)
     }
-    if PRELOAD in environment:
+    if PRELOAD_VARIABLE in environment:
         _require_env_list(family, version)
-        variables[PRELOAD] = preloaded(environment)
-        lines += comment_lines(_HEAP)
+        variables[PRELOAD_VARIABLE] = format_preloaded_libraries(environment)
+        lines += format_comment_lines(_HEAP_COMMENT_LINES)
     if variables:
         lines.append("mca_base_env_list = " + ";".join(f"{name}={value}" for name, value in variables.items()))
     own = {name: value for name, value in environment.items() if name not in variables}
@@ -39,9 +41,9 @@ def _write(family: str, version: str, comments: list[str], environment: Mapping[
 
 
 def _require_env_list(family: str, version: str) -> None:
-    from nearfield.rules.knobs import numbers
+    from nearfield.rules.knobs import version_numbers
 
-    if family == "openmpi" and numbers(version) >= (5,):
+    if family == "openmpi" and version_numbers(version) >= (5,):
         return
     why = "nothing in it sets LD_PRELOAD"
     if family == "openmpi":
@@ -52,4 +54,4 @@ def _require_env_list(family: str, version: str) -> None:
     )
 
 
-SPEC = Format("conf", "the MPI's own file of defaults (Open MPI, UCX)", _write)
+SPEC = Format("conf", "the MPI's own file of defaults (Open MPI, UCX)", _write_mpi_defaults_file)

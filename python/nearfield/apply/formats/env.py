@@ -3,27 +3,38 @@
 import shlex
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import IS_ON, PRELOAD, Format, comment_lines, libraries, preloaded
+from nearfield.apply.formats.format import (
+    IS_ON_SHELL_TEST,
+    PRELOAD_VARIABLE,
+    Format,
+    format_comment_lines,
+    format_preloaded_libraries,
+    list_preloaded_libraries,
+)
 
 
-def _write(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
+def _write_shell_file(family: str, version: str, comments: list[str], environment: Mapping[str, str]) -> str:
     setting: list[str] = []
     for name, value in environment.items():
-        setting += _preloading(preloaded(environment)) if name == PRELOAD else [f"export {name}={shlex.quote(value)}"]
-    tests = [IS_ON, *(f"[ -r {shlex.quote(library)} ]" for library in libraries(environment))]
+        setting += (
+            _format_preload_lines(format_preloaded_libraries(environment))
+            if name == PRELOAD_VARIABLE
+            else [f"export {name}={shlex.quote(value)}"]
+        )
+    tests = [IS_ON_SHELL_TEST, *(f"[ -r {shlex.quote(library)} ]" for library in list_preloaded_libraries(environment))]
     setting = [f"if {' && '.join(tests)}; then", *(f"  {line}" for line in setting), "fi"]
-    return "\n".join([*comment_lines(comments), *setting, ""])
+    return "\n".join([*format_comment_lines(comments), *setting, ""])
 
 
-def _preloading(ours: str) -> list[str]:
+def _format_preload_lines(library: str) -> list[str]:
     """Returns lines that put our library before other preloaded ones, once even if the file is read repeatedly."""
-    quoted = shlex.quote(ours)
+    quoted = shlex.quote(library)
     return [
-        f'case ":${{{PRELOAD}:-}}:" in',
+        f'case ":${{{PRELOAD_VARIABLE}:-}}:" in',
         f"  *:{quoted}:*) ;;",
-        f"  *) export {PRELOAD}={quoted}${{{PRELOAD}:+:${PRELOAD}}} ;;",
+        f"  *) export {PRELOAD_VARIABLE}={quoted}${{{PRELOAD_VARIABLE}:+:${PRELOAD_VARIABLE}}} ;;",
         "esac",
     ]
 
 
-SPEC = Format("env", "shell: source it, or put it into /etc/profile.d", _write)
+SPEC = Format("env", "shell: source it, or put it into /etc/profile.d", _write_shell_file)

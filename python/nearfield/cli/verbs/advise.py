@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.units import counted, parse_share
 from nearfield.cli.options import AsJson, Sarif, TraceOrCommand, Valgrind, machine_option, out_option, profile_option
@@ -101,7 +101,9 @@ def command(
         found = _advice(trace, known, Trace(times) if times else None, simulated_run, share)
     if sarif:
         log = notes_as_sarif(
-            found.notes, rules=[spec.rule for spec in found.rules], command=own_command.original_line()
+            found.notes,
+            evaluated_rules=[spec.rule for spec in found.evaluated_rules],
+            command_line=own_command.original_command_line(),
         )
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if as_json:
@@ -109,7 +111,7 @@ def command(
     else:
         _show(found)
     if not found.is_decided:
-        raise typer.Exit(NOT_DECIDED)
+        raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
 def _profile(given: Path | None) -> Path:
@@ -118,7 +120,7 @@ def _profile(given: Path | None) -> Path:
     try:
         return find_profile(given)
     except UsageError as error:
-        measure = f"measure one: {own_command.line('probe', '--quick')}; or name one with --profile"
+        measure = f"measure one: {own_command.command_line('probe', '--quick')}; or name one with --profile"
         raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
 
 
@@ -129,9 +131,11 @@ def _advice(trace: Trace, known: Any, times: Trace | None, assumed: AssumedMachi
     from nearfield.ui.progress import ProgressDisplay
 
     with InterruptGuard() as stop, ProgressDisplay() as display:
-        progress = AccessReporter(display, 2 * trace.about.accesses)
+        progress = AccessReporter(display, 2 * trace.metadata.accesses)
         try:
-            run = stop.run(lambda: read_run(trace, known, times=times, assumed=assumed, progress=progress))
+            run = stop.run(
+                lambda: read_run(trace, known, timing_trace=times, assumed_machine=assumed, progress=progress)
+            )
             return advise(run, min_loss)
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
@@ -145,12 +149,12 @@ def _show(found: Advice) -> None:
         terminal.print(escape(found.headline))
     if found.notes:
         print(notes_as_text(found.notes))
-    for note in found.undecided:
+    for note in found.undecided_notes:
         terminal.print(f"[dim]cannot tell: {escape(place_text(note.place))}: {escape(note.message)}[/dim]")
-    shown = [] if found.notes else found.below[:_LARGEST]
+    shown = [] if found.notes else found.notes_below_min_share[:_LARGEST]
     for note in shown:
         terminal.print(f"[dim]largest: {escape(_in_short(note))}[/dim]")
-    if more := len(found.below) - len(shown):
+    if more := len(found.notes_below_min_share) - len(shown):
         terminal.print(f"[dim]{counted(more, 'smaller loss', 'smaller losses')} not shown: --min-loss 0[/dim]")
     for remark in found.remarks:
         terminal.print(f"[dim]{escape(remark)}[/dim]")
@@ -168,18 +172,18 @@ def _plain(found: Advice) -> dict[str, Any]:
         "trace": str(run.trace.folder),
         "profile": str(run.profile.path),
         "seconds": run.seconds,
-        "seconds_are": "simulated" if run.assumed else "observed" if run.has_program_times else "estimated",
-        "accesses": run.accesses,
+        "seconds_are": "simulated" if run.assumed_machine else "observed" if run.has_program_times else "estimated",
+        "accesses": run.num_accesses,
         "ranks": len(run.ranks),
         "headline": found.headline,
         "decided": found.is_decided,
-        "calls": found.judged.calls,
-        "calls_not_judged": found.judged.unjudged,
+        "calls": found.judged_calls.num_calls,
+        "calls_not_judged": found.judged_calls.num_unjudged,
         "warnings": found.warnings,
         "notes": notes_as_dicts(found.notes),
-        "undecided": notes_as_dicts(found.undecided),
-        "smaller_losses": len(found.below),
-        "largest_smaller": notes_as_dicts(found.below[:_LARGEST]),
-        "rules": [spec.rule.id for spec in found.rules],
+        "undecided": notes_as_dicts(found.undecided_notes),
+        "smaller_losses": len(found.notes_below_min_share),
+        "largest_smaller": notes_as_dicts(found.notes_below_min_share[:_LARGEST]),
+        "rules": [spec.rule.id for spec in found.evaluated_rules],
         "remarks": found.remarks,
     }

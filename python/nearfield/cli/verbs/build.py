@@ -14,22 +14,22 @@ from rich.markup import escape
 from nearfield import mpi
 from nearfield.base.errors import MpiError, NearfieldError, UsageError
 from nearfield.base.progress import ReportLine
-from nearfield.cli.options import AsJson, Mpi, require_one
+from nearfield.cli.options import AsJson, Mpi, require_single_option
 from nearfield.mpi import Installation
 from nearfield.ui.terminal import Terminal, err
 
 State = Literal["built", "there already", "not possible", "failed"]
 OF_EACH_MPI = {
-    mpi.ENGINE: "measuring engine",
-    mpi.HALO: "halo library",
-    mpi.LAYER: "profiling layer of observe",
-    mpi.FORECAST: "profiling layer of forecast",
-    mpi.COLLECTIVES: "collectives of a node",
-    mpi.COLLECTIVES_PROGRAM: "program that measures collectives",
+    mpi.ENGINE_TARGET: "measuring engine",
+    mpi.HALO_TARGET: "halo library",
+    mpi.PROFILING_LAYER_TARGET: "profiling layer of observe",
+    mpi.FORECAST_TARGET: "profiling layer of forecast",
+    mpi.COLLECTIVES_TARGET: "collectives of a node",
+    mpi.COLLECTIVES_PROGRAM_TARGET: "program that measures collectives",
 }
 PER_PAIR = {
-    "component": (mpi.COMPONENT, "component for settings per pair of ranks"),
-    "shim": (mpi.SHIM, "shim for settings per pair of ranks"),
+    "component": (mpi.COMPONENT_TARGET, "component for settings per pair of ranks"),
+    "shim": (mpi.SHIM_TARGET, "shim for settings per pair of ranks"),
 }
 
 
@@ -79,10 +79,10 @@ def command(
 
       nearfield build --all-mpis --json
     """
-    require_one(mpi=name, all_mpis=all_mpis)
-    installations = list(mpi.discover()) if all_mpis else [mpi.choose(name)]
+    require_single_option(mpi=name, all_mpis=all_mpis)
+    installations = list(mpi.find_usable_mpis()) if all_mpis else [mpi.choose_mpi(name)]
     if not installations:
-        mpi.choose(None)  # raises an error that names what to install
+        mpi.choose_mpi(None)  # raises an error that names what to install
     results = []
     for product in products_to_build(installations):
         results.append(result := _build_product(product))
@@ -116,7 +116,7 @@ def products_to_build(installations: list[Installation]) -> Iterator[Product]:
 
 def _target(inst: Installation, target: str, name: str) -> Product:
     return Product(
-        name, inst.name, lambda: mpi.is_built(inst, target), lambda say: mpi.program(inst, target, progress=say)
+        name, inst.name, lambda: mpi.is_built(inst, target), lambda say: mpi.build_target(inst, target, progress=say)
     )
 
 

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, MeasurementError, MpiError, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, MeasurementError, MpiError, UsageError
 from nearfield.base.paired import MIN_PAIRS, Gain, measure_alternately, paired_gain
 from nearfield.base.units import parse_share
 from nearfield.cli.options import CONTEXT as CONTEXT
@@ -64,7 +64,7 @@ def command(
     from nearfield.apply.cached_plan import cached_launch_plan
     from nearfield.base import all_nodes
     from nearfield.forecast.saying import run_summary
-    from nearfield.forecast.watching import print_line
+    from nearfield.forecast.watching import print_message
 
     pattern = _pattern(metric)
     max_slowdown = parse_share(fail_if_slower) if fail_if_slower else None
@@ -83,7 +83,7 @@ def command(
     if not forecast:
         program.measure("baseline")
     if unknown:
-        print_line(f"how much of this run is MPI is not known: {unknown}")
+        print_message(f"how much of this run is MPI is not known: {unknown}")
     program.measure("tuned")
     values = program.pairs(runs, verbose=not as_json)
     slow, fast = ("tuned", "baseline") if higher else ("baseline", "tuned")
@@ -110,11 +110,11 @@ def verdict_on(gain: Gain) -> str:
 
 def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
     """Returns the exit code for --fail-if-slower: 0 if the interval excludes a slowdown above the limit, 1 if the whole
-    interval is beyond the limit, otherwise NOT_DECIDED."""
+    interval is beyond the limit, otherwise NOT_DECIDED_EXIT_CODE."""
     lowest = 1 - max_slowdown
     if gain.n < MIN_PAIRS:
-        return NOT_DECIDED
-    return 0 if gain.low >= lowest else 1 if gain.high < lowest else NOT_DECIDED
+        return NOT_DECIDED_EXIT_CODE
+    return 0 if gain.low >= lowest else 1 if gain.high < lowest else NOT_DECIDED_EXIT_CODE
 
 
 class Program:
@@ -130,7 +130,7 @@ class Program:
         seconds, or the number that --metric matches in the output. Raises MeasurementError if the program fails."""
         from nearfield.mpi.process import run_command
 
-        environment, folders = (record.environment, record.scratch) if record else (self.environments[name], ())
+        environment, folders = (record.environment, record.scratch_folders) if record else (self.environments[name], ())
         lines: dict[str, list[str]] = {"stdout": [], "stderr": []}
         try:
             done = run_command(self.argv, environment, lambda stream, line: lines[stream].append(line), folders)
@@ -159,7 +159,7 @@ class Program:
 def _run_error(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
     words = [line for line in said if line.strip(" -=")]
     outcome = f": {words[0]}" if words else " and printed nothing"
-    by_hand = shlex.join(argv) if name == "baseline" else own_command.line("run", "--", *argv)
+    by_hand = shlex.join(argv) if name == "baseline" else own_command.command_line("run", "--", *argv)
     return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"see it by hand: {by_hand}")
 
 
@@ -174,9 +174,9 @@ def _parse_metric(found: list[str], pattern: str, name: str, out: str) -> float:
 
 def _measure_load() -> float:
     """Returns the fraction of CPU time that other programs use. Prints a warning if it disturbs the runs."""
-    from nearfield.base.cpu_load import BUSY_SHARE, cpu_utilization
+    from nearfield.base.cpu_load import BUSY_SHARE, measure_cpu_utilization
 
-    shares = cpu_utilization()
+    shares = measure_cpu_utilization()
     mine = [shares[cpu] for cpu in os.sched_getaffinity(0) if cpu in shares]
     busy = sum(sum(pair) for pair in mine) / len(mine) if mine else 0.0
     if busy > BUSY_SHARE:
@@ -188,7 +188,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
     """Makes the first baseline run under the counting layer and prints the upper bound of a gain. Returns (run, ""), or
     (None, the reason) on failure."""
     from nearfield.forecast.saying import ceiling_sentence
-    from nearfield.forecast.watching import prices_if_any, recording_if_possible
+    from nearfield.forecast.watching import find_prices_or_none, recording_if_possible
 
     with recording_if_possible(program.argv, program.environments["baseline"], mpi_name) as record:
         if not record:
@@ -197,10 +197,10 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
             program.measure("baseline", record)
         except MeasurementError as error:
             return None, error.message
-        run = record.read_run(prices_if_any(prices_of))
+        run = record.read_run(find_prices_or_none(prices_of))
     if sentence := ceiling_sentence(run):
         err.print(f"nearfield: {escape(sentence)}")
-    if crowded := run.more_ranks_than_cores:
+    if crowded := run.oversubscribed_node:
         err.print(f"nearfield: {crowded[0]} ranks share {crowded[1]} cores: what one waits, another one loses")
     return run, ""
 
@@ -208,19 +208,19 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
 def _next_command_text(argv: Sequence[str], gain: Gain, forecast: RecordedRun | None, busy: float) -> str:
     """Returns the suggested next command as one line of text."""
     from nearfield.base.cpu_load import BUSY_SHARE
-    from nearfield.forecast.saying import MIN_GAIN
+    from nearfield.forecast.saying import MIN_SPEEDUP
 
     undecided = gain.n < MIN_PAIRS or not (gain.is_gain or gain.is_loss)
     rules = forecast.rules_ceiling if forecast and not forecast.inconclusive_reasons() else None
-    if rules and rules.max_gain and rules.max_gain < MIN_GAIN:
-        return f"next: nothing by tuning, which can make this program {rules.max_gain_text} as fast at most"
+    if rules and rules.max_speedup and rules.max_speedup < MIN_SPEEDUP:
+        return f"next: nothing by tuning, which can make this program {rules.max_speedup_text} as fast at most"
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"
     if undecided and gain.n < 2 * MIN_PAIRS:
-        return f"next: {own_command.line('compare', '-n', 30, '--', *argv)}"
+        return f"next: {own_command.command_line('compare', '-n', 30, '--', *argv)}"
     if gain.is_gain:
-        return f"next: {own_command.line('run', '--', *argv)}"
-    return f"next: {own_command.line('forecast', '--', *argv)}"
+        return f"next: {own_command.command_line('run', '--', *argv)}"
+    return f"next: {own_command.command_line('forecast', '--', *argv)}"
 
 
 def _pattern(metric: str) -> re.Pattern[str] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, MeasurementError, NearfieldError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, MeasurementError, NearfieldError
 from nearfield.cli import print_error
 from nearfield.cli.demo_steps import (
     StepProgress,
@@ -69,7 +69,7 @@ def command(
     if codes["report"]:
         raise MeasurementError(
             f"there is no report: its step ended with exit code {codes['report']}",
-            f"its message is above; to go on: {own_command.line('demo', '-o', out)}",
+            f"its message is above; to go on: {own_command.command_line('demo', '-o', out)}",
         )
 
 
@@ -80,13 +80,13 @@ def _choose_mpi(out: Path, probe: StepProgress) -> Installation:
 
     if probe is not StepProgress.ABSENT and (name := _mpi_of_profile(out)):
         err.print(escape(f"MPI: {name}, as before"))
-        return mpi.choose(name)
-    first = mpi.default(lambda text: err.print(escape(text)))
-    err.print(escape(f"MPI: {first.why}; --mpi of the single commands takes another one"))
-    others = [inst for inst in mpi.discover() if inst != first.installation]
+        return mpi.choose_mpi(name)
+    first = mpi.choose_default_mpi(lambda text: err.print(escape(text)))
+    err.print(escape(f"MPI: {first.reason}; --mpi of the single commands takes another one"))
+    others = [inst for inst in mpi.find_usable_mpis() if inst != first.installation]
     for inst in (first.installation, *others):
         try:
-            mpi.program(inst, progress=lambda text: err.print(escape(text)))
+            mpi.build_target(inst, progress=lambda text: err.print(escape(text)))
         except NearfieldError as error:
             print_error(error)
             continue
@@ -94,7 +94,7 @@ def _choose_mpi(out: Path, probe: StepProgress) -> Installation:
             err.print(escape(f"MPI: {inst.name} instead, since the measuring engine can be built for it"))
         return inst
     raise MeasurementError(
-        "the measuring engine cannot be built for any MPI", f"see what is missing: {own_command.line('doctor')}"
+        "the measuring engine cannot be built for any MPI", f"see what is missing: {own_command.command_line('doctor')}"
     )
 
 
@@ -111,7 +111,7 @@ def _mpi_of_profile(out: Path) -> str | None:
         else:
             measured = load(find_profile(out)).run.mpi
             name = f"{measured.family}-{measured.version}"
-        return mpi.choose(name).name if name else None
+        return mpi.choose_mpi(name).name if name else None
     except NearfieldError:
         return None
 
@@ -153,8 +153,10 @@ def _print_summary(out: Path, codes: dict[str, int]) -> None:
     err.print(f"[bold]tuned[/bold]     {escape(describe_rules(rules, codes['tune']))}")
     unfinished = probe_progress(out) is StepProgress.UNFINISHED or tune_progress(out) is StepProgress.UNFINISHED
     if unfinished or any(codes.values()):
-        reason = "could not decide" if codes["tune"] == NOT_DECIDED else "is not complete"
-        err.print(escape(f"It {reason}. To go on, better when it is quiet: {own_command.line('demo', '-o', out)}"))
+        reason = "could not decide" if codes["tune"] == NOT_DECIDED_EXIT_CODE else "is not complete"
+        err.print(
+            escape(f"It {reason}. To go on, better when it is quiet: {own_command.command_line('demo', '-o', out)}")
+        )
     if not codes["report"]:
         err.print(f"[bold]report[/bold]    {escape(str(out / 'report.html'))}")
     program = ("--", "mpirun", "-n", "2", "./your_program")
@@ -165,4 +167,4 @@ def _print_summary(out: Path, codes: dict[str, int]) -> None:
         (("compare", *with_rules, *program), "what tuning gains in a program of yours"),
         (("run", *with_rules, *program), "run it so"),
     ):
-        err.print(escape(f"  {own_command.line(*words)}   ({what})"))
+        err.print(escape(f"  {own_command.command_line(*words)}   ({what})"))

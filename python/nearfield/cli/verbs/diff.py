@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
 from nearfield.base.units import parse_share
 from nearfield.cli.options import AsJson
 from nearfield.profile.gate import MIN_STABLE_SHARE
@@ -29,7 +29,7 @@ def command(
         typer.Option(
             metavar="SHARE",
             help="For CI: exit with 1 if a scenario's stable times are slower by more (10%) in the geometric mean; "
-            f"with {NOT_DECIDED} if that cannot be decided.",
+            f"with {NOT_DECIDED_EXIT_CODE} if that cannot be decided.",
         ),
     ] = None,
     each: Annotated[
@@ -48,7 +48,7 @@ def command(
     """Compare two profiles: ratios B/A with intervals. They may be of different machines or MPIs."""
     from nearfield.cli import diff_tables as tables
     from nearfield.profile import load
-    from nearfield.profile.compare import agreement, compare
+    from nearfield.profile.compare import compare_records, count_agreeing_times
     from nearfield.profile.differences import agreement_line
     from nearfield.profile.gate import GateLimits, judge_slowdown
 
@@ -59,8 +59,8 @@ def command(
     if each and limits is None:
         raise UsageError("--any is for --fail-if-slower", "Say by how much times may be slower: --fail-if-slower 10%.")
     first, second = load(a), load(b)
-    comparison = compare(first.records, second.records, (first.run, second.run), share)
-    agreed = agreement(comparison.changes)
+    comparison = compare_records(first.records, second.records, (first.run, second.run), share)
+    agreed = count_agreeing_times(comparison.changes)
     gate = judge_slowdown(comparison, (first.run, second.run), limits) if limits else None
     if as_json:
         whole = {} if only_agreement else tables.as_dict(first, second, comparison, share)

@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
 from nearfield.cli.help import with_own_name
 from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -121,19 +121,19 @@ def _read_standard_input() -> str:
 
 
 def _explain(text: str, as_json: bool) -> None:
-    """Prints what the table of messages says of a text. Exits with NOT_DECIDED if it says nothing."""
+    """Prints what the table of messages says of a text. Exits with NOT_DECIDED_EXIT_CODE if it says nothing."""
     from nearfield.doctor import run_check
-    from nearfield.doctor.messages import explain
+    from nearfield.doctor.messages import find_explanations
 
     if not text.strip():
         raise UsageError("there is no text to explain", 'for example --message "Read -1, expected 10024, errno = 1"')
-    found = explain(text)
+    found = find_explanations(text)
     checks = {name: run_check(name) for name in dict.fromkeys(one.message.check for one in found) if name}
     if as_json:
         entries = [
             {
                 **one.message.model_dump(exclude={"patterns", "check"}),
-                "words": one.words,
+                "words": one.matched_text,
                 "here": asdict(checks[one.message.check]) if one.message.check else None,
             }
             for one in found
@@ -141,7 +141,7 @@ def _explain(text: str, as_json: bool) -> None:
         print(json.dumps({"known": bool(found), "messages": entries}, indent=2))
     for one in () if as_json else found:
         console, message = Terminal(), one.message
-        console.print(f"[bold]{escape(one.words)}[/bold]")
+        console.print(f"[bold]{escape(one.matched_text)}[/bold]")
         console.print(f"  [dim]printed by:[/dim] {escape(message.printed_by)}")
         console.print(f"  {escape(message.cause)}")
         if message.check:
@@ -151,8 +151,8 @@ def _explain(text: str, as_json: bool) -> None:
         console.print(f"  [dim]see:[/dim] {escape(', '.join(message.sources))}\n")
     if not found:
         err.print("this message is not known")
-        err.print(f"  [dim]→[/dim] see what this machine lacks: {escape(own_command.line('doctor'))}")
-        raise typer.Exit(NOT_DECIDED)
+        err.print(f"  [dim]→[/dim] see what this machine lacks: {escape(own_command.command_line('doctor'))}")
+        raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
 # ---- what killed jobs left
@@ -168,7 +168,7 @@ def _sweep(remove: bool, as_json: bool) -> None:
     else:
         _print_sweep(found, remove)
     if any(one.verdict == "cannot tell" for one in found):
-        raise typer.Exit(NOT_DECIDED)
+        raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
 def _print_sweep(found: list[Leftover], remove: bool) -> None:
@@ -185,7 +185,7 @@ def _print_sweep(found: list[Leftover], remove: bool) -> None:
     if remove:
         console.print(f"\nremoved: {what}")
     elif stale:
-        console.print(f"\n{what}; to remove them: {escape(own_command.line('doctor', '--sweep', '--remove'))}")
+        console.print(f"\n{what}; to remove them: {escape(own_command.command_line('doctor', '--sweep', '--remove'))}")
     else:
         console.print("\nnothing of yours is known to be stale")
 

@@ -10,12 +10,12 @@ import typer
 from rich.markup import escape
 
 from nearfield.apply.formats import FORMATS
-from nearfield.apply.formats.format import PRELOAD
+from nearfield.apply.formats.format import PRELOAD_VARIABLE
 from nearfield.base import own_command, shared_heap
 from nearfield.base.errors import UsageError
 from nearfield.base.files import atomic_write, os_errors_as_profile_errors
 from nearfield.base.units import format_bytes
-from nearfield.base.words import suggest
+from nearfield.base.words import suggest_name
 from nearfield.cli import complete
 from nearfield.cli.options import RULES_HELP, out_option, rules_option
 from nearfield.ui.terminal import err
@@ -67,17 +67,17 @@ def command(
 
       nearfield export --collectives /opt/site/mpi -o /etc/profile.d/mpi-tuning.sh
     """
-    from nearfield.rules.schema import find_rules, only_rules
+    from nearfield.rules.schema import find_rules_path, load_only_rules
 
     if form not in FORMATS:
-        raise UsageError(f"unknown format '{form}'", suggest(form, list(FORMATS)))
-    path, chosen = only_rules(find_rules(rules), family)
+        raise UsageError(f"unknown format '{form}'", suggest_name(form, list(FORMATS)))
+    path, chosen = load_only_rules(find_rules_path(rules), family)
     text = export_text(chosen, family, form, path, library, collectives)
     if out is None:
         print(text, end="")
         return
     atomic_write(out, text, _REMEDY)
-    if FORMATS[form].executable and out.is_file():
+    if FORMATS[form].is_executable and out.is_file():
         with os_errors_as_profile_errors(out, _REMEDY):
             _make_executable(out)
     err.print(f"written: [bold]{escape(str(out))}[/bold]")
@@ -95,14 +95,14 @@ def export_text(
     """Returns the file's text, with another path of the library to preload if one is given, and writes the files that
     select algorithms of collectives into the folder `collectives`. Raises UsageError if the rules do not fit or set
     nothing, or the MPI has no such file."""
-    from nearfield.apply.plan import application
+    from nearfield.apply.plan import apply_rules
 
-    theirs = rules.knobs().family
+    theirs = rules.find_knob_file().family
     if family and family != theirs:
         raise _not_for(family, theirs, path)
-    made = application(rules, inherited={})
+    made = apply_rules(rules, inherited_environment={})
     environment = {**made.environment, **_native(rules, collectives, path)}
-    if not environment and rules.selects_native:
+    if not environment and rules.selects_native_algorithms:
         raise UsageError(
             f"the rules in {path} only select algorithms of collectives, by a file",
             "name a folder for it: --collectives",
@@ -115,7 +115,7 @@ def export_text(
     comments = [
         f"Tuned for {rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}",
         f"by nearfield {rules.nearfield} on {rules.host}, {rules.created}: {rules.command}",
-        *_holds_for(rules, rules.best_for_all()),
+        *_holds_for(rules, rules.best_rule_for_all_pairs()),
         *preloading,
     ]
     text = FORMATS[form].write(theirs, rules.mpi.version, comments, environment)
@@ -129,23 +129,23 @@ def export_text(
 def _native(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
     """Returns the variables that select the MPI's own algorithms of collectives, and writes their files. Without a
     folder for files that the MPI needs, prints a note and returns none."""
-    from nearfield.apply.native import selection
+    from nearfield.apply.native import native_selection
 
-    if folder and not rules.selects_native:
-        tune = own_command.line("tune", "--collectives", "--native", "-o", path)
+    if folder and not rules.selects_native_algorithms:
+        tune = own_command.command_line("tune", "--collectives", "--native", "-o", path)
         raise UsageError(f"the rules in {path} select no algorithms of the MPI", f"find some with: {tune}")
-    if not rules.selects_native:
+    if not rules.selects_native_algorithms:
         return {}
-    selected = selection(rules, _installation(rules))
+    selected = native_selection(rules, _installation(rules))
     if not selected.files:
         return dict(selected.variables)
-    if folder is None and rules.best_for_all().parameters:
+    if folder is None and rules.best_rule_for_all_pairs().parameters:
         err.print("[yellow]the selection of collectives is left out:[/yellow] name a folder for it with --collectives")
     if folder is None:
         return {}
     with os_errors_as_profile_errors(folder, "choose another folder with --collectives"):
         folder.mkdir(parents=True, exist_ok=True)
-        variables = selected.write(folder.absolute(), "choose another folder with --collectives")
+        variables = selected.write_files(folder.absolute(), "choose another folder with --collectives")
     for name in selected.files:
         err.print(f"written: [bold]{escape(variables[name])}[/bold]")
     return variables
@@ -154,23 +154,27 @@ def _native(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
 def _installation(rules: Rules) -> Installation | None:
     """Returns the MPI that the rules are for; None if it is not here."""
     from nearfield import mpi
-    from nearfield.rules.knobs import numbers
+    from nearfield.rules.knobs import version_numbers
 
-    series = numbers(rules.mpi.version)[:2]
-    fitting = [one for one in mpi.discover() if one.family == rules.mpi.family and numbers(one.version)[:2] == series]
+    series = version_numbers(rules.mpi.version)[:2]
+    fitting = [
+        one
+        for one in mpi.find_usable_mpis()
+        if one.family == rules.mpi.family and version_numbers(one.version)[:2] == series
+    ]
     return next((one for one in fitting if one.version == rules.mpi.version), fitting[0] if fitting else None)
 
 
 def _with_library(environment: dict[str, str], library: Path | None) -> tuple[list[str], str]:
     """Puts the given path of the library into the variables that preload it. Returns comments for the administrator,
     and a warning if the library may not be there for everybody."""
-    own = shared_heap.library_path()
-    if str(own) not in environment.get(PRELOAD, "").split():
+    own = shared_heap.heap_library_path()
+    if str(own) not in environment.get(PRELOAD_VARIABLE, "").split():
         return [], ""
     place = library or own
     if not place.is_absolute() or len(str(place).split()) > 1 or ":" in str(place):
         raise UsageError(f"'{place}' cannot be preloaded", "name an absolute path without spaces and colons")
-    environment[PRELOAD] = environment[PRELOAD].replace(str(own), str(place))
+    environment[PRELOAD_VARIABLE] = environment[PRELOAD_VARIABLE].replace(str(own), str(place))
     warning = ""
     if place != own and not place.is_file():
         copy = escape(f"cp {own} {place}")
@@ -195,12 +199,12 @@ def _private(place: Path) -> str:
 
 def _not_for(family: str, theirs: str, path: Path) -> UsageError:
     from nearfield.mpi.families import FAMILIES
-    from nearfield.rules.knobs import knob_files
+    from nearfield.rules.knobs import read_all_knob_files
 
-    known = list(dict.fromkeys(file.family for file in knob_files()))
+    known = list(dict.fromkeys(file.family for file in read_all_knob_files()))
     if family not in known:
-        return UsageError(f"nearfield tunes no MPI '{family}'", suggest(family, known))
-    tune = f"; or tune that MPI: {own_command.line('tune', '--mpi', family)}" if family in FAMILIES else ""
+        return UsageError(f"nearfield tunes no MPI '{family}'", suggest_name(family, known))
+    tune = f"; or tune that MPI: {own_command.command_line('tune', '--mpi', family)}" if family in FAMILIES else ""
     return UsageError(f"the rules in {path} are for {theirs}, not {family}", f"leave out --for{tune}")
 
 
@@ -209,16 +213,16 @@ def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:
     cost = f"{format_bytes(rule.memory_per_rank_bytes or 0)} per rank at {rule.at_ranks_per_node} ranks per node"
     notes = [f"Shared memory: {cost}."] if rule.parameters else []
     notes += [f"Found on cores {rule.pair}, {rule.distance}."]
-    if rule.c2c_latency_ns and not rules.knobs().uses_heap(rule.parameters):
+    if rule.c2c_latency_ns and not rules.find_knob_file().uses_heap(rule.parameters):
         notes.append(
             f"There the core-to-core latency was {rule.c2c_latency_ns:.0f} ns; where it is much longer or shorter, the "
             "MPI's defaults may be faster."
         )
     if rules.loads_collectives:
-        faster = f"{own_command.line('run')} does some of them faster inside a node"
+        faster = f"{own_command.command_line('run')} does some of them faster inside a node"
         notes.append(f"Collectives are those of the MPI; {faster}.")
-    if rules.selects_native:
-        sizes = ", ".join(str(n) for n in sorted({one.ranks for one in rules.native_collectives()}))
+    if rules.selects_native_algorithms:
+        sizes = ", ".join(str(n) for n in sorted({one.ranks for one in rules.native_collective_tables()}))
         notes.append(
             f"Algorithms of collectives are selected for communicators of {sizes} ranks, measured on one node."
         )

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from nearfield.base.errors import NOT_DECIDED
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.cli.options import CONTEXT as CONTEXT
 from nearfield.cli.options import Command, MpiOfCommand, out_option, profile_option, rules_option
 from nearfield.ui.terminal import Terminal, err
@@ -46,14 +46,14 @@ def command(
     """
     from nearfield.forecast import saying
     from nearfield.forecast.recording import prepare_recording
-    from nearfield.forecast.sources import prices_for
+    from nearfield.forecast.sources import find_prices
     from nearfield.mpi.run_child import run_as_child
 
-    prices = prices_for(rules, profile)
+    prices = find_prices(rules, profile)
     with prepare_recording(
         argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")
     ) as record:
-        code = run_as_child(argv, record.environment, record.scratch)
+        code = run_as_child(argv, record.environment, record.scratch_folders)
         run = record.read_run(prices)
     if as_json:
         print(json.dumps(saying.run_as_dict(run), indent=1))
@@ -61,6 +61,6 @@ def command(
         err.print(f"nearfield: the command ended with exit code {code} before any rank called MPI")
     else:
         console = Terminal()
-        for line in (*saying.report_lines(run), *saying.next_commands(run, argv, rules, record.mpi)):
+        for line in (*saying.report_lines(run), *saying.next_commands(run, argv, rules, record.mpi_name)):
             console.print(escape(line) if isinstance(line, str) else line)
-    raise typer.Exit(code or (NOT_DECIDED if run.inconclusive_reasons() else 0))
+    raise typer.Exit(code or (NOT_DECIDED_EXIT_CODE if run.inconclusive_reasons() else 0))

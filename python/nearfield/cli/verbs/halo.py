@@ -62,12 +62,12 @@ def command(
         return
     from nearfield import mpi
 
-    chosen = mpi.discover() if everything else [mpi.choose(name)]
+    chosen = mpi.find_usable_mpis() if everything else [mpi.choose_mpi(name)]
     if (flags or fortran_flags) and len(chosen) > 1:
         raise MpiError("flags are of one MPI", "name it with --mpi")
     found = []
     for inst in chosen:
-        library = mpi.program(inst, mpi.HALO, progress=lambda text: err.print(text, style="dim"))
+        library = mpi.build_target(inst, mpi.HALO_TARGET, progress=lambda text: err.print(text, style="dim"))
         found.append(
             {"mpi": inst.name, "compiler": str(inst.compiler), "library": str(library), "flags": flags_of(library)}
         )
@@ -84,17 +84,17 @@ def command(
 
 def flags_of(library: Path) -> str:
     """Returns the compiler and linker flags for C and C++ programs that use this halo library."""
-    from nearfield.mpi import native_source
+    from nearfield.mpi import native_source_folder
 
-    return f"-I{native_source() / 'include'} {_linking(library)}"
+    return f"-I{native_source_folder() / 'include'} {_linking(library)}"
 
 
 def fortran_flags_of(library: Path) -> str:
     """Returns the flags for Fortran programs that use this halo library. The source of its Fortran module comes first,
     because it must be compiled by the program's own compiler."""
-    from nearfield.mpi import native_source
+    from nearfield.mpi import native_source_folder
 
-    module = native_source() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
+    module = native_source_folder() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
     return f"{module} -Wl,--no-as-needed {_linking(library)}"
 
 

@@ -19,7 +19,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.files import atomic_write
 from nearfield.cli import complete
-from nearfield.cli.options import AsCsv, AsJson, out_option, require_one_format
+from nearfield.cli.options import AsCsv, AsJson, out_option, require_single_format
 from nearfield.cli.verbs import machine_calibrate, machine_validate
 from nearfield.ui.terminal import Column, Table, Terminal, err, print_csv
 
@@ -52,17 +52,18 @@ def list_machines(as_json: AsJson = False, as_csv: AsCsv = False) -> None:
     from nearfield.cli import machine_tables as tables
     from nearfield.machine import load_machine, machine_files
 
-    require_one_format(as_json, as_csv)
+    require_single_format(as_json, as_csv)
     rows = [tables.machine_row(load_machine(name)) for name in machine_files()]
     if as_json:
         print(json.dumps(rows, indent=1))
         return
     if as_csv:
-        print_csv([{name: tables.csv_words(value) for name, value in row.items()} for row in rows])
+        print_csv([{name: tables.to_csv_cell(value) for name, value in row.items()} for row in rows])
         return
     Terminal().print(tables.machines_table(rows))
     Terminal().print(
-        f"[dim]free: parameters that nobody states; {own_command.line('machine', 'show', 'NAME')} lists them[/dim]"
+        f"[dim]free: parameters that nobody states; {own_command.command_line('machine', 'show', 'NAME')} lists "
+        f"them[/dim]"
     )
 
 
@@ -128,14 +129,14 @@ def show(
     """
     from nearfield.cli import machine_tables as tables
     from nearfield.machine import facts, load_machine
-    from nearfield.machine.files import as_toml
+    from nearfield.machine.files import to_toml
 
-    require_one_format(as_json, as_csv)
+    require_single_format(as_json, as_csv)
     machine = load_machine(name)
     if as_csv:
         print_csv([tables.fact_row(key, fact) for key, fact in facts(machine)])
     elif as_file:
-        print(as_toml(machine), end="")
+        print(to_toml(machine), end="")
     elif as_json:
         print(json.dumps(machine.model_dump(exclude_none=True), indent=1))
     else:
@@ -169,22 +170,22 @@ def new(
       nearfield machine new --from here --profile nearfield-profile -o mine.toml
     """
     from nearfield.base.topology import Topology
-    from nearfield.machine.files import RUN_FILE
+    from nearfield.machine.files import PROFILE_MARKER_FILE
     from nearfield.machine.new import text_for_host, text_from_machine
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
-    from nearfield.profile.contradictions import contradictions
-    from nearfield.profile.store import DEFAULT_NAME
+    from nearfield.profile.contradictions import describe_contradictions
+    from nearfield.profile.store import DEFAULT_PROFILE_NAME
 
     if profile is not None and source != "here":
         raise UsageError("--profile is for --from here", f"A profile's machine: --from {profile}")
     if out.suffix != ".toml":
         raise UsageError(f"'{out}' does not end in .toml, by which files of machines are known", f"-o {out}.toml")
-    text = text_for_host(capture_machine(Topology.live(), None), load(profile) if profile else None, out) \
+    text = text_for_host(capture_machine(Topology.of_this_machine(), None), load(profile) if profile else None, out) \
         if source == "here" else text_from_machine(source, out)  # fmt: skip
     _write_new(out, text)
-    if measured_by := profile or (Path(source) if Path(source, RUN_FILE).is_file() else None):
-        for contradiction in contradictions(load(measured_by)):
+    if measured_by := profile or (Path(source) if Path(source, PROFILE_MARKER_FILE).is_file() else None):
+        for contradiction in describe_contradictions(load(measured_by)):
             err.print(f"[yellow]warning:[/yellow] {escape(contradiction)}")
     open_lines = len(re.findall(r"^# \w+ = \{", text, re.MULTILINE))
     lacks = f", without {open_lines} values that only measuring tells" if open_lines else ""
@@ -192,15 +193,16 @@ def new(
     if open_lines and source == "here" and not profile:
         print("to measure them on this machine:")
         measured = out.with_stem(f"{out.stem}-measured")
-        print(f"  {own_command.line('probe')}")
-        print(f"  {own_command.line('machine', 'new', '--from', 'here', '--profile', DEFAULT_NAME, '-o', measured)}")
+        print(f"  {own_command.command_line('probe')}")
+        arguments = ("--from", "here", "--profile", DEFAULT_PROFILE_NAME, "-o", measured)
+        print(f"  {own_command.command_line('machine', 'new', *arguments)}")
     print("next: edit it, then")
     for words in (
         ("machine", "check", out),
         ("probe", "--quick", "--on", out),
         ("plan", "512x512x512", "-n", 64, "--on", out),
     ):
-        print(f"  {own_command.line(*words)}")
+        print(f"  {own_command.command_line(*words)}")
 
 
 def _write_new(out: Path, text: str) -> None:
@@ -220,10 +222,10 @@ def diff(
     from nearfield.machine import facts, load_machine
 
     first, second = dict(facts(load_machine(a))), dict(facts(load_machine(b)))
-    same = {key for key in first.keys() & second.keys() if first[key].plain == second[key].plain}
+    same = {key for key in first.keys() & second.keys() if first[key].plain_value == second[key].plain_value}
     changed = [key for key in dict.fromkeys([*first, *second]) if key not in same]
     if as_json:
-        values = [{side: of[key].plain if key in of else None for side, of in (("a", first), ("b", second))}
+        values = [{side: of[key].plain_value if key in of else None for side, of in (("a", first), ("b", second))}
                   for key in changed]  # fmt: skip
         print(json.dumps(dict(zip(changed, values, strict=True)), indent=1))
         return
@@ -232,5 +234,5 @@ def diff(
         return
     table = Table(Column("key", key=True), Column(a), Column(b))
     for key in changed:
-        table.add_row(key, *(escape(tables.cell(key, of.get(key))) for of in (first, second)))
+        table.add_row(key, *(escape(tables.format_cell(key, of.get(key))) for of in (first, second)))
     Terminal().print(table)

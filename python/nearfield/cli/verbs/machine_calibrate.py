@@ -16,7 +16,7 @@ from nearfield.cli.options import AsJson, out_option, profile_option
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.calibrate.describing import Description
+    from nearfield.calibrate.describing import CalibratedDescription
     from nearfield.calibrate.measured import Measurements
 
 LIMIT_PUS = 1024
@@ -48,66 +48,71 @@ def command(
     if os.path.lexists(out):
         raise UsageError(f"there is a file '{out}' already", "Give another name with -o.")
     found, made, notes, disturbed = _calibrate(profile, out)
-    from nearfield.calibrate.describing import file_text
+    from nearfield.calibrate.describing import format_description_file
 
     for one in made:
         if one is made[0] or not os.path.lexists(one.path):
-            atomic_write(one.path, file_text(one, notes, disturbed), "Give another place with -o.")
+            atomic_write(one.path, format_description_file(one, notes, disturbed), "Give another place with -o.")
     if as_json:
         print(json.dumps({"files": [one.as_dict() for one in made], "notes": notes, "disturbed": disturbed}, indent=1))
         return
     _print(found, made, notes, disturbed)
 
 
-def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[Description], list[str], str]:
+def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[CalibratedDescription], list[str], str]:
     from nearfield.base.cpu_load import measure_busyness
     from nearfield.base.topology import Topology
-    from nearfield.calibrate.describing import DISTURBED_SHARE, describe_places
+    from nearfield.calibrate.describing import MAX_DISTURBED_SHARE, describe_places
     from nearfield.calibrate.probing import CalibrationRun
     from nearfield.machine.new import require_same_machine
     from nearfield.measure.live.facts import capture_machine
     from nearfield.profile import load
-    from nearfield.profile.contradictions import core_to_core_ns_of
+    from nearfield.profile.contradictions import core_to_core_latency_ns_of
     from nearfield.ui.progress import ProgressDisplay
 
-    topology = Topology.live()
+    topology = Topology.of_this_machine()
     host = capture_machine(topology, None)
     known = load(profile) if profile else None
     if known:
         require_same_machine(host, known)
     pus = [core[0] for core in topology.cores][:LIMIT_PUS]
-    pairs = list(topology.representatives().values())
+    pairs = list(topology.representative_pairs().values())
     busy = measure_busyness(1.0)
     with ProgressDisplay() as display:
-        flag_ns = core_to_core_ns_of(known) if known else None
-        found = CalibrationRun(host, pus, pairs[0] if pairs else None, display, flag_ns).run()
+        flag_ns = core_to_core_latency_ns_of(known) if known else None
+        found = CalibrationRun(host, pus, pairs[0] if pairs else None, display, flag_ns).measure()
         made, notes = describe_places(host, found, known, out)
-    share = found.disturbed_share()
+    share = found.share_of_disturbed_benchmarks()
     disturbed = str(busy) if busy.disturbs_measurements else ""
-    if share > DISTURBED_SHARE:
+    if share > MAX_DISTURBED_SHARE:
         disturbed = f"{share:.0%} of the measurements vary by more than a quarter" + f"; {disturbed}" * bool(disturbed)
     return found, made, notes, disturbed
 
 
-def _print(found: Measurements, made: list[Description], notes: list[str], disturbed: str) -> None:
-    from nearfield.calibrate.describing import is_repeated
+def _print(found: Measurements, made: list[CalibratedDescription], notes: list[str], disturbed: str) -> None:
+    from nearfield.calibrate.describing import is_time_reproduced
 
     first = made[0]
     table = Table(Column("micro-benchmark", key=True), Column("measured"), Column("interval"), Column("simulated"))
-    for name, time, simulated in first.compared:
-        mark = "" if is_repeated(time, simulated) else "  [yellow]off[/yellow]"
+    for name, time, simulated in first.compared_benchmarks:
+        mark = "" if is_time_reproduced(time, simulated) else "  [yellow]off[/yellow]"
         interval = f"{_ns(time.low)} to {_ns(time.high)}"
         table.add_row(name, _ns(time.value), interval, f"{_ns(simulated)}{mark}")
     Terminal().print(table)
-    Terminal().print(f"{first.repeated_count} of {len(first.compared)} micro-benchmarks are simulated within 10 %")
+    repeated, benchmarks = first.num_reproduced_benchmarks, len(first.compared_benchmarks)
+    Terminal().print(f"{repeated} of {benchmarks} micro-benchmarks are simulated within 10 %")
     with suppress(ValueError):
-        far, near = max(found.strided.items()), min(found.strided.items())
+        far, near = max(found.strided_memory_chains.items()), min(found.strided_memory_chains.items())
         Terminal().print(
             f"[dim]every {near[0]}nd line of memory in order: {_ns(near[1].value)} a load; every {far[0]}th: "
             f"{_ns(far[1].value)} (the simulated prefetcher follows consecutive lines only)[/dim]"
         )
     for one in made:
-        where = f": cores {_ns(one.place.flag_ns.value)} apart, {one.place.share:.0%} of the time" if one.place else ""
+        where = (
+            f": cores {_ns(one.place.flag_ns.value)} apart, {one.place.share_of_samples:.0%} of the time"
+            if one.place
+            else ""
+        )
         Terminal().print(f"wrote [bold]{escape(str(one.path))}[/bold]{where}")
     for note in notes:
         err.print(f"[yellow]note:[/yellow] {escape(note)}")

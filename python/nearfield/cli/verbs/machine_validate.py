@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
 from nearfield.base.units import parse_bytes
 from nearfield.cli import complete
 from nearfield.cli.options import AsJson, out_option
@@ -104,9 +104,9 @@ def _print(found: Validation, *, markdown: bool) -> None:
     from nearfield.validate import table as tables
 
     if markdown:
-        print(tables.as_markdown(found), end="")
+        print(tables.format_markdown(found), end="")
         return
-    first, *rest = tables.HEADER
+    first, *rest = tables.TABLE_HEADER
     table = Table(Column(first, key=True), *map(Column, rest))
     for row in tables.table_rows(found):
         table.add_row(*map(escape, row))
@@ -117,7 +117,7 @@ def _print(found: Validation, *, markdown: bool) -> None:
 
 def _exit_code(found: Validation, bar: float | None) -> int:
     if found.doubts or not found.scores:
-        return NOT_DECIDED
+        return NOT_DECIDED_EXIT_CODE
     if bar is None:
         return 0
     beyond = found.scores_beyond(bar)

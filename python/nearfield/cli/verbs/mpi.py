@@ -14,7 +14,7 @@ from nearfield.cli.options import AsJson, mpi_option
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.mpi import Installation, Unusable
+    from nearfield.mpi import Installation, UnusableMpi
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class _Row:
     reason: str  # why the engine is not built, or why the transport is unknown
 
     def as_dict(self) -> dict[str, object]:
-        known = self.inst.plain()
+        known = self.inst.to_plain()
         names = ("name", "family", "version", "origin", "root", "launcher", "compiler", "library")
         return {
             **{name: known[name] for name in names},
@@ -49,9 +49,9 @@ def command(
     """List the MPIs on this machine: version, launcher, and the transport inside a node."""
     from nearfield import mpi
 
-    found = mpi.survey()
-    default = mpi.default() if found.usable else None
-    chosen = [mpi.choose(name)] if name else list(found.usable)
+    found = mpi.survey_mpis()
+    default = mpi.choose_default_mpi() if found.usable else None
+    chosen = [mpi.choose_mpi(name)] if name else list(found.usable)
     rows, failures = [], []
     for inst in chosen:
         row, error = _row(inst, default is not None and inst == default.installation, build)
@@ -65,11 +65,11 @@ def command(
         }
         print(json.dumps(shown, indent=2))
     else:
-        _print(rows, unusable, default.why if default else "")
+        _print(rows, unusable, default.reason if default else "")
     if failures:
         raise failures[0]
     if not found.usable and not name:
-        mpi.choose(None)  # raises an error that names what to install
+        mpi.choose_mpi(None)  # raises an error that names what to install
 
 
 def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, NearfieldError | None]:
@@ -79,7 +79,7 @@ def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, Nearfiel
     if build and not mpi.is_built(inst):
         try:
             with err.status(f"building the measuring engine for {inst.name}"):
-                mpi.program(inst)
+                mpi.build_target(inst)
         except NearfieldError as raised:
             error = raised
     built = mpi.is_built(inst)
@@ -91,7 +91,7 @@ def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, Nearfiel
     return _Row(inst, default, built, carrier, reason), error
 
 
-def _print(rows: list[_Row], unusable: tuple[Unusable, ...], why: str) -> None:
+def _print(rows: list[_Row], unusable: tuple[UnusableMpi, ...], why: str) -> None:
     console = Terminal()
     if rows:
         console.print(_table(rows))

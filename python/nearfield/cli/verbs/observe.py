@@ -61,18 +61,18 @@ def command(
         argv, out, region=region, valgrind=valgrind, force=force, mpi_name=mpi_name,
         progress=lambda line: err.print(f"nearfield: {line}"),
     )  # fmt: skip
-    about = done.trace.about
-    if done.ended_by:
+    about = done.trace.metadata
+    if done.end_signal:
         err.print(
-            f"nearfield: {signal_name(done.ended_by)} ended the program; what it did until then can be shown, but not "
-            "simulated"
+            f"nearfield: {signal_name(done.end_signal)} ended the program; what it did until then can be shown, but "
+            "not simulated"
         )
     err.print(
         f"nearfield: {escape(str(out))} holds {counted(about.ranks, 'stream')} with {format_rounded(about.accesses)} "
-        f"accesses in {format_bytes(about.stream_bytes)}: {escape(own_command.line('observe', 'show', out))}"
+        f"accesses in {format_bytes(about.stream_bytes)}: {escape(own_command.command_line('observe', 'show', out))}"
     )
-    if done.ended_by:
-        raise typer.Exit(128 + done.ended_by)
+    if done.end_signal:
+        raise typer.Exit(128 + done.end_signal)
     if not about.accesses:
         err.print(f"nearfield: {_why_no_accesses(valgrind=valgrind, is_whole=not done.problem)}")
     if done.problem:
@@ -87,6 +87,6 @@ def _why_no_accesses(*, valgrind: bool, is_whole: bool) -> str:
     if valgrind:
         return "only MPI calls were recorded: the program made no accesses that Valgrind saw"
     return (
-        f"only MPI calls were recorded: the program was not compiled by {own_command.line('cc')}, cxx or fc; "
+        f"only MPI calls were recorded: the program was not compiled by {own_command.command_line('cc')}, cxx or fc; "
         "--valgrind records the accesses of such a program"
     )

@@ -18,7 +18,7 @@ from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.observe.source_lines import Line
+    from nearfield.observe.source_lines import SourceLine
     from nearfield.observe.summary import CallSums, RankSummary
 
 MAX_LINES = 12
@@ -45,7 +45,7 @@ def command(
     collective, since clocks of hosts differ.
     """
     from nearfield.cli.trace_argument import find_trace, require_output_file
-    from nearfield.observe.summary import how_to_name_functions, summarize
+    from nearfield.observe.summary import missing_function_names_advice, summarize
     from nearfield.observe.timeline import observed_timeline
 
     trace = find_trace(folder)
@@ -59,10 +59,10 @@ def command(
         return
     summaries = summarize(trace)
     if as_json:
-        print(json.dumps({"trace": json.loads(trace.about.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
+        print(json.dumps({"trace": json.loads(trace.metadata.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
         return
     out = Terminal()
-    about = trace.about
+    about = trace.metadata
     where = f" under {about.mpi}" if about.mpi else ""
     how = f"ended by {about.ended_by}" if about.ended_by else f"exit code {about.exit_code}"
     out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, {how}")
@@ -72,7 +72,7 @@ def command(
             out.print()
             out.print(table)
     shown = [calls.line for summary in summaries for calls in summary.calls]
-    if lack := how_to_name_functions([*shown, *(line for summary in summaries for line in summary.lines)]):
+    if lack := missing_function_names_advice([*shown, *(line for summary in summaries for line in summary.lines)]):
         out.print(f"\n[dim]{escape(as_sentence(lack))}[/dim]")
     for summary in summaries:
         for reason in dict.fromkeys(summary.refused):
@@ -118,7 +118,7 @@ def _delayed(summary: RankSummary) -> str:
 def _lines(summaries: list[RankSummary], every: bool) -> Table:
     right = ("accesses", "share", "flops")
     table = Table(Column("accesses at", key=True), *(Column(name, right=True) for name in right))
-    together: Counter[Line] = sum((summary.lines for summary in summaries), Counter())
+    together: Counter[SourceLine] = sum((summary.lines for summary in summaries), Counter())
     for line, accesses in together.most_common(None if every else MAX_LINES):
         flops = sum(summary.flops.get(line, 0.0) for summary in summaries)
         share = f"{accesses / together.total():.1%}"

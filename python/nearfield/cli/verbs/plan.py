@@ -11,7 +11,7 @@ import typer
 
 from nearfield.base.errors import UsageError
 from nearfield.base.units import parse_bytes
-from nearfield.cli.options import AsCsv, machine_option, profile_option, require_one_format
+from nearfield.cli.options import AsCsv, machine_option, profile_option, require_single_format
 from nearfield.ui.terminal import print_csv
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ def command(
       nearfield plan 4096x4096 -n 48 --halo 2 --corners --profile nearfield-profile --dims 8x6
     """
     from nearfield.cli import plan_tables as tables
-    from nearfield.cli.plan_costs import load_costs
-    from nearfield.plan import splits
+    from nearfield.cli.plan_costs import load_message_costs
+    from nearfield.plan import find_plans
     from nearfield.plan.words import comparison_with_best
 
-    require_one_format(as_json, as_csv)
+    require_single_format(as_json, as_csv)
     extents = parse_extents(grid, "grid")
-    known = load_costs(profile, on, mode, messages)
+    known = load_message_costs(profile, on, mode, messages)
     per_node = full_nodes(ranks, ranks_per_node, known)
     make_plans = partial(
-        splits, extents, ranks, known.costs, ranks_per_node=per_node, halo=halo,
+        find_plans, extents, ranks, known.costs, ranks_per_node=per_node, halo=halo,
         periodic=periodic, corners=corners, element_bytes=parse_bytes(element),
     )  # fmt: skip
     plans = make_plans(dims=parse_extents(dims, "split", minimum=0) if dims else None)

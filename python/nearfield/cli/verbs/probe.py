@@ -14,13 +14,13 @@ from nearfield.base.errors import UsageError
 from nearfield.base.units import counted, parse_bytes
 from nearfield.cli import complete
 from nearfield.cli.axes import absolute_path, parse_counts, parse_factors, parse_policies
-from nearfield.cli.options import Mpi, machine_option, out_option, require_one, typed_options
+from nearfield.cli.options import Mpi, machine_option, out_option, require_single_option, typed_options
 from nearfield.measure import TIERS, Request
 from nearfield.measure.request import parse_filter
 from nearfield.ui.terminal import Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.measure.checkpoint import Outcome
+    from nearfield.measure.checkpoint import RequestOutcome
 
 _Full = Annotated[
     bool, typer.Option("--full", help=f"Measure for {TIERS['full'].summary}: all sizes, many repetitions.")
@@ -126,7 +126,7 @@ def command(
 
     if list_:
         return probe_on.list_scenarios(json_) if on else _list(mpi_name, json_)
-    require_one(quick=quick, full=full)
+    require_single_option(quick=quick, full=full)
     if pairs not in ("one", "all"):
         raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
     simulated = probe_on.was_simulated(out) if resume else on is not None
@@ -143,7 +143,7 @@ def command(
         all_pairs=pairs == "all",
         hostfile=str(hostfile.resolve()) if hostfile else None,
         launcher=launcher,
-        command=own_command.original_line(),
+        command=own_command.original_command_line(),
         on=absolute_path(on),
         distances=tuple(distance or ()),
         nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (),
@@ -166,26 +166,31 @@ def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_sam
     raise typer.Exit(outcome.exit_code)
 
 
-def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
+def _print_summary(outcome: RequestOutcome, out: Path, budget_s: float | None) -> None:
     from nearfield.profile import load
-    from nearfield.profile.stability import MAX_UNSTABLE, unstable_share
+    from nearfield.profile.stability import MAX_UNSTABLE_SHARE, unstable_share
     from nearfield.report.findings import quality
 
-    folder, again = escape(str(out)), escape(own_command.line("probe", "--resume", "-o", out))
-    if not outcome.saved:
+    folder, again = escape(str(out)), escape(own_command.command_line("probe", "--resume", "-o", out))
+    if not outcome.is_saved:
         err.print("stopped before anything was measured")
-    elif outcome.complete:
+    elif outcome.is_complete:
         profile = load(out)
         for finding in quality.find_moved_cores(profile):
             err.print(escape(finding.statement))
-        if (unstable := unstable_share(profile)) > MAX_UNSTABLE:
+        if (unstable := unstable_share(profile)) > MAX_UNSTABLE_SHARE:
             err.print(f"[yellow]{unstable:.0%} of the times cannot be used, since too much moved meanwhile[/yellow]")
-        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('report', out))}")
-    elif outcome.stopped_by:
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.command_line('report', out))}")
+    elif outcome.stop_signal:
         err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")
     else:
-        cases, launches = counted(outcome.missed, "case"), counted(outcome.not_begun, "launch", "launches")
-        left = [f"{cases} not reached"] * bool(outcome.missed) + [f"{launches} not begun"] * bool(outcome.not_begun)
+        cases, launches = (
+            counted(outcome.num_missed_cases, "case"),
+            counted(outcome.num_skipped_launches, "launch", "launches"),
+        )
+        left = [f"{cases} not reached"] * bool(outcome.num_missed_cases) + [f"{launches} not begun"] * bool(
+            outcome.num_skipped_launches
+        )
         err.print(f"the {budget_s:g} s of --budget are over: {', '.join(left)}")
         err.print(f"what was measured is in [bold]{folder}[/bold]. To measure the rest, however long it takes: {again}")
 
@@ -193,10 +198,10 @@ def _print_summary(outcome: Outcome, out: Path, budget_s: float | None) -> None:
 def _list(mpi_name: str | None, as_json: bool) -> None:
     from nearfield import mpi
     from nearfield.cli.probe_on import table
-    from nearfield.measure.live.launch import describe_scenarios
+    from nearfield.measure.live.launch import query_scenarios
 
-    inst = mpi.choose(mpi_name)
-    scenarios = describe_scenarios(inst, mpi.program(inst, progress=lambda text: err.print(escape(text))))
+    inst = mpi.choose_mpi(mpi_name)
+    scenarios = query_scenarios(inst, mpi.build_target(inst, progress=lambda text: err.print(escape(text))))
     if as_json:
         print(json.dumps([one.model_dump() for one in scenarios], indent=2))
         return

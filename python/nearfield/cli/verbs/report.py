@@ -14,12 +14,12 @@ from nearfield.base import own_command
 from nearfield.base.errors import NearfieldError, UsageError
 from nearfield.cli.options import out_option, rules_option
 from nearfield.cli.report_plots import FORMATS, require_format, write_plots
-from nearfield.rules.paths import default_rules
+from nearfield.rules.paths import default_rules_path
 from nearfield.ui.terminal import Terminal
 
 if TYPE_CHECKING:
     from nearfield.profile import Profile
-    from nearfield.report.advice import Advised
+    from nearfield.report.advice import ProgramAdvice
     from nearfield.report.findings import Finding
     from nearfield.rules.schema import Rules
 
@@ -120,11 +120,11 @@ def command(
     from nearfield.report import page  # imported late, because plotly is slow to import
 
     target = _output_path(loaded.path, out, "summary.html" if summary else "report.html")
-    apply = run_command_line(used, anywhere=True) if used else ""
+    apply = run_command_line(used, works_in_any_folder=True) if used else ""
     if summary:
         path = write_page(target, page.render_summary(loaded, tuned, apply))
     else:
-        path = write_page(target, page.render(loaded, tuned, apply, _advise_trace(loaded, trace)))
+        path = write_page(target, page.render_report(loaded, tuned, apply, _advise_trace(loaded, trace)))
     _print_findings(found)
     _print_written(path, open_it)
 
@@ -132,7 +132,7 @@ def command(
 def _refuse_contradictions(format_: str, *, as_json: bool, summary: bool, trace: Path | None, open_it: bool) -> None:
     """Raises UsageError for options that contradict each other."""
     if trace and (as_json or summary):
-        raise UsageError("--trace is for the page", f"For notes alone: {own_command.line('advise', trace)}")
+        raise UsageError("--trace is for the page", f"For notes alone: {own_command.command_line('advise', trace)}")
     require_format(format_)
     if format_ != FORMATS[0] and (as_json or summary or trace or open_it):
         raise UsageError(f"--format {format_} writes plots alone", "Leave out --json, --summary, --trace and --open.")
@@ -140,23 +140,23 @@ def _refuse_contradictions(format_: str, *, as_json: bool, summary: bool, trace:
         raise UsageError("--json writes no page, --summary writes one", "Give one of them.")
 
 
-def _advise_trace(profile: Profile, trace: Path | None) -> Advised | None:
+def _advise_trace(profile: Profile, trace: Path | None) -> ProgramAdvice | None:
     """Returns the notes of `nearfield advise` on an observed program; None without a trace."""
     if not trace:
         return None
-    from nearfield.advise import MIN_SHARE, advise, read_run
+    from nearfield.advise import DEFAULT_MIN_LOSS_SHARE, advise, read_run
     from nearfield.observe.trace import Trace
-    from nearfield.report.advice import Advised
+    from nearfield.report.advice import ProgramAdvice
 
     observed = Trace(trace)
-    found = advise(read_run(observed, profile), MIN_SHARE)
-    return Advised(observed.about.command, found.headline, found.warnings, found.notes, found.remarks)
+    found = advise(read_run(observed, profile), DEFAULT_MIN_LOSS_SHARE)
+    return ProgramAdvice(observed.metadata.command, found.headline, found.warnings, found.notes, found.remarks)
 
 
 def _refuse_options_of_one(as_json: bool, summary: bool, rules: Path | None, trace: Path | None) -> None:
     """Raises UsageError for options that require exactly one profile."""
     if as_json:
-        several = own_command.line("diff", "A", "B", "--json")
+        several = own_command.command_line("diff", "A", "B", "--json")
         raise UsageError("--json is for the findings of one profile", f"For differences of two: {several}")
     if summary or rules or trace:
         name = "--summary" if summary else "--rules" if rules else "--trace"
@@ -173,7 +173,7 @@ def _write_several(folders: list[Path], out: Path | None, format_: str) -> Path:
     from nearfield.report import comparison
     from nearfield.ui.html import write_page
 
-    path = write_page(_output_path(Path(), out, "comparison.html"), comparison.render(loaded))
+    path = write_page(_output_path(Path(), out, "comparison.html"), comparison.render_comparison(loaded))
     for line in comparison.describe_differences(loaded):
         Terminal().print(Text(f"• {line}"))
     return path
@@ -211,7 +211,7 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
         if other := _other_processor(rules, path, profile):
             Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
         return path
-    usual = default_rules()
+    usual = default_rules_path()
     if not usual.exists():
         return None
     try:

@@ -10,15 +10,15 @@ import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, UsageError
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
 from nearfield.cli.options import AsJson, Jobs, mpi_option, out_option
 from nearfield.ui.terminal import err
 
 if TYPE_CHECKING:
-    from nearfield.measure.sim.cases import Case
-    from nearfield.measure.sim.pool import Finished
+    from nearfield.measure.sim.cases import SimulationCase
+    from nearfield.measure.sim.pool import FinishedCase
     from nearfield.reproduce.live.measure import LiveMeasurements
-    from nearfield.reproduce.session import Settings, Traces, WantedClaims
+    from nearfield.reproduce.session import AnsweringTraces, ReproductionSettings, SelectedClaims
     from nearfield.reproduce.traced import ApplicationTrace
 
 
@@ -113,8 +113,8 @@ def command(
     from nearfield.measure.sim import pool
     from nearfield.reproduce.collect import collect_machines
     from nearfield.reproduce.page import render_page
-    from nearfield.reproduce.papers import choose_claims
-    from nearfield.reproduce.session import Settings
+    from nearfield.reproduce.papers import select_claims
+    from nearfield.reproduce.session import ReproductionSettings
     from nearfield.reproduce.session import reproduce as run_reproduction
     from nearfield.reproduce.traced import parse_traces
     from nearfield.ui.html import write_page
@@ -123,7 +123,7 @@ def command(
     if collect_from is not None:
         tables.print_collected(collect_machines(collect_from), as_json)
         return
-    wanted = choose_claims(list(claims or ()))
+    wanted = select_claims(list(claims or ()))
     if list_:
         tables.list_claims(wanted, as_json)
         return
@@ -132,15 +132,15 @@ def command(
         raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --live, or leave it out.")
     real = parse_traces(traces or ())
     measured = _measure(wanted, out, mpi_name, hostfile, quick) if live else None
-    stopped = measured.stopped_by if measured else None
-    at_once = jobs or pool.usable_cores()
-    settings = Settings(out, quick, own_command.original_line())
+    stopped = measured.stop_signal if measured else None
+    at_once = jobs or pool.num_usable_cores()
+    settings = ReproductionSettings(out, quick, own_command.original_command_line())
     by_traces = _by_traces(wanted, real, settings) if real else None
     with InterruptGuard() as stop, ProgressDisplay() as display:
         if stopped or live_only:
-            found = run_reproduction(wanted, settings, _nothing, here=measured, traced=by_traces)
+            found = run_reproduction(wanted, settings, _nothing, live_measurements=measured, traced=by_traces)
         else:
-            runner = pool.runner_on_cores(at_once, stop)
+            runner = pool.make_runner_on_cores(at_once, stop)
             found = run_reproduction(wanted, settings, runner, display, measured, by_traces, at_once)
     page = write_page(out / "report.html", render_page(found, out))
     if as_json:
@@ -158,20 +158,20 @@ def command(
     err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
     if live and not {"holds", "does not", "artefact"} & set(tables.live_answers(found)):
         err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
-        raise typer.Exit(NOT_DECIDED)
+        raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
 def _measure(
-    wanted: WantedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool
+    wanted: SelectedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool
 ) -> LiveMeasurements:
     from nearfield import mpi
     from nearfield.reproduce.live.measure import MeasurementSetup, measure_profiles
-    from nearfield.reproduce.session import open_store
+    from nearfield.reproduce.session import open_record_store
     from nearfield.ui.progress import ProgressDisplay
 
-    with open_store(out):
+    with open_record_store(out):
         pass
-    inst = mpi.choose(mpi_name)
+    inst = mpi.choose_mpi(mpi_name)
     setup = MeasurementSetup(
         out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick
     )
@@ -179,7 +179,9 @@ def _measure(
         return measure_profiles(wanted, setup, display)
 
 
-def _by_traces(wanted: WantedClaims, traces: list[ApplicationTrace], settings: Settings) -> Traces:
+def _by_traces(
+    wanted: SelectedClaims, traces: list[ApplicationTrace], settings: ReproductionSettings
+) -> AnsweringTraces:
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.reproduce.traced import simulate_traces
 
@@ -192,6 +194,6 @@ def _by_traces(wanted: WantedClaims, traces: list[ApplicationTrace], settings: S
             raise typer.Exit(stop.exit_code) from None
 
 
-def _nothing(cases: list[Case]) -> Iterator[Finished]:
+def _nothing(cases: list[SimulationCase]) -> Iterator[FinishedCase]:
     """A runner that simulates no case."""
     return iter(())

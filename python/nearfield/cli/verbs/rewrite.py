@@ -13,7 +13,7 @@ from nearfield.base import own_command
 from nearfield.base.errors import UsageError
 from nearfield.base.files import atomic_write
 from nearfield.base.units import counted
-from nearfield.base.words import capitalize, suggest
+from nearfield.base.words import capitalize, suggest_name
 from nearfield.cli.options import AsJson, Sarif, mpi_option, profile_option
 from nearfield.notes import notes_as_dicts, notes_as_sarif
 from nearfield.ui.terminal import Terminal, err
@@ -154,11 +154,11 @@ def command(
 
       nearfield rewrite solver.cpp --compile-commands build --function step --assume-noalias u,unew
     """
-    from nearfield.rewrite import analyse
-    from nearfield.rewrite.applying import apply_patches, best_patches
+    from nearfield.rewrite import analyze
+    from nearfield.rewrite.applying import apply_patches, select_best_patches
     from nearfield.rewrite.frontend.source import check_language
     from nearfield.rewrite.model.chunk_sizes import chunk_sizes_from_options
-    from nearfield.rewrite.ranking import costs_from_options
+    from nearfield.rewrite.ranking import load_message_costs
 
     check_language(source)
     if apply and not (verify or unverified):
@@ -166,12 +166,13 @@ def command(
             "--apply writes patches that no run has compared with the original program",
             "Add --verify, with --run for the arguments of each run; or --unverified to write them as they are.",
         )
-    costs, pieces = costs_from_options(profile, size), chunk_sizes_from_options(profile, piece)
+    costs, pieces = load_message_costs(profile, size), chunk_sizes_from_options(profile, piece)
     arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _other_sources(source, compile_commands, link or [], arguments)
-    found = analyse(
-        source, arguments, function=function, only=_parse_transformations(only, cutting=pieces is not None),
-        assume_noalias=_names(assume_noalias), costs=costs, others=others, pieces=pieces,
+    found = analyze(
+        source, arguments, function=function,
+        transformation_names=_parse_transformations(only, cutting=pieces is not None),
+        assume_noalias=_names(assume_noalias), costs=costs, other_files=others, chunk_sizes=pieces,
         assume_uniform=_names(assume_uniform),
     )  # fmt: skip
     long = [] if every or only is not None else [patch for patch in found.patches if patch.is_long]
@@ -179,13 +180,13 @@ def command(
         found.patches = [patch for patch in found.patches if patch not in long]
     if verify or measure:
         from nearfield import mpi
-        from nearfield.cli.rewrite_checks import Checks, flags_for
+        from nearfield.cli.rewrite_checks import Checks, compiler_flags_for
 
-        flags = flags_for(source, compile_commands, compiler_arguments or [])
+        flags = compiler_flags_for(source, compile_commands, compiler_arguments or [])
         checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
-        found.patches, refused = checks.select(found.patches, mpi.choose(mpi_name), every=every)
+        found.patches, refused = checks.select(found.patches, mpi.choose_mpi(mpi_name), every=every)
         found.missed += refused
-    chosen = best_patches([patch for patch in found.patches if patch not in long])
+    chosen = select_best_patches([patch for patch in found.patches if patch not in long])
     _write_files(found, source, sarif, report)
     _write_commit_message(chosen, commit_message)
     if as_json:
@@ -205,17 +206,19 @@ def command(
 
 def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
     """Writes the notes as a SARIF file, and the patches as an HTML page, if the options name such files."""
-    from nearfield.rewrite.notes import RULES, notes_of, sarif_root_of
+    from nearfield.rewrite.notes import RULE_BY_TRANSFORMATION, make_notes, sarif_root_folder
 
     if sarif:
-        rules, root = list(RULES.values()), sarif_root_of(source)
-        log = notes_as_sarif(notes_of(found), rules=rules, root=root, command=own_command.original_line())
+        rules, root = list(RULE_BY_TRANSFORMATION.values()), sarif_root_folder(source)
+        log = notes_as_sarif(
+            make_notes(found), evaluated_rules=rules, root_folder=root, command_line=own_command.original_command_line()
+        )
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if report:
         from nearfield.rewrite.page import render_page
         from nearfield.ui.html import write_page
 
-        write_page(report, render_page(found, own_command.original_line()))
+        write_page(report, render_page(found, own_command.original_command_line()))
 
 
 def _write_commit_message(chosen: list[Patch], file: Path | None) -> None:
@@ -235,21 +238,21 @@ def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: 
     """Returns the compiler arguments for the source file. Adds the MPI's include path unless an argument already names
     a folder with mpi.h."""
     from nearfield import mpi
-    from nearfield.rewrite.check.build import include_folders
+    from nearfield.rewrite.check.build import mpi_include_folders
     from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
 
     words = [*(compiler_arguments_of(source, database) if database else []), *given]
     folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
     if any((folder / "mpi.h").exists() for folder in folders):
         return words
-    return [*words, *(f"-I{folder}" for folder in include_folders(mpi.choose(mpi_name)))]
+    return [*words, *(f"-I{folder}" for folder in mpi_include_folders(mpi.choose_mpi(mpi_name)))]
 
 
 def _other_sources(
     source: Path, database: Path | None, linked: list[str], arguments: list[str]
 ) -> list[tuple[Path, list[str]]]:
     """Returns the program's other source files whose functions are analysed, each with its compiler arguments."""
-    from nearfield.rewrite.check.build import SOURCES
+    from nearfield.rewrite.check.build import SOURCE_SUFFIXES
     from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of, listed_source_files
 
     listed = (
@@ -257,7 +260,7 @@ def _other_sources(
         if database
         else []
     )
-    named = [Path(name) for name in linked if Path(name).suffix in SOURCES]
+    named = [Path(name) for name in linked if Path(name).suffix in SOURCE_SUFFIXES]
     return [*listed, *((path, arguments) for path in named)]
 
 
@@ -266,9 +269,9 @@ def _names(given: list[str] | None) -> list[str]:
 
 
 def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str] | None:
-    from nearfield.rewrite.model.schedules import NAMES as SCHEDULES
+    from nearfield.rewrite.model.schedules import TRANSFORMATION_NAMES as SCHEDULES
     from nearfield.rewrite.model.schedules import TRANSFORMATIONS
-    from nearfield.rewrite.placement import NAMES as PLACEMENTS
+    from nearfield.rewrite.placement import PLACEMENT_NAMES as PLACEMENTS
 
     if given is None:
         return None
@@ -276,7 +279,7 @@ def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str
     known = (*SCHEDULES, *PLACEMENTS)
     for name in names:
         if name not in known:
-            raise UsageError(f"no transformation is called '{name}'", capitalize(suggest(name, known)))
+            raise UsageError(f"no transformation is called '{name}'", capitalize(suggest_name(name, known)))
     if not cutting and set(names) <= {one.name for one in TRANSFORMATIONS if one.chunks_messages}:
         raise UsageError(
             f"{' and '.join(names)} cut messages, and nothing says how long a piece is",
@@ -288,13 +291,13 @@ def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str
 def _print_patches(shown: list[Patch], every: list[Patch], source: Path) -> None:
     """Prints diffs to standard output, to be piped into `patch`, and everything else to standard error."""
     for patch in shown:
-        where = f"{source}:{patch.lines[0]}"
+        where = f"{source}:{patch.changed_lines[0]}"
         err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
         long = "[yellow]more than 3 times as long as before:[/yellow] " if patch.is_long else ""
-        err.print(f"  {long}{escape(patch.size_text)}; {escape(str(patch.expected))}")
+        err.print(f"  {long}{escape(patch.size_text)}; {escape(str(patch.expected_gain))}")
         for assumption in patch.assumptions:
             err.print(f"  it needs that {escape(assumption)}")
-        others = [one.transformation for one in every if one.lines == patch.lines and one not in shown]
+        others = [one.transformation for one in every if one.changed_lines == patch.changed_lines and one not in shown]
         if others:
             err.print(f"  also legal here: {', '.join(others)} (--only NAME prints one, --all prints all)")
         print(patch.diff, end="")
@@ -303,11 +306,11 @@ def _print_patches(shown: list[Patch], every: list[Patch], source: Path) -> None
 def _print_long(long: list[Patch], source: Path) -> None:
     """Prints a note for each place for which only long patches are known. Such patches are not printed, since nobody
     would merge them."""
-    for line in dict.fromkeys(patch.lines[0] for patch in long):
-        here = [patch for patch in long if patch.lines[0] == line]
+    for line in dict.fromkeys(patch.changed_lines[0] for patch in long):
+        here = [patch for patch in long if patch.changed_lines[0] == line]
         names, shortest = (
             ", ".join(one.transformation for one in here),
-            min(here, key=lambda one: one.code_line_counts[1]),
+            min(here, key=lambda one: one.num_code_lines_before_and_after[1]),
         )
         err.print(
             f"{escape(str(source))}:{line}: not printed: {names}: more than 3 times as long as before "
@@ -333,7 +336,7 @@ def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: boo
 
 def _order_text(every: list[Patch], *, with_costs: bool) -> str:
     """Returns a sentence that explains the order of a place's variants."""
-    if with_costs and any(one.expected.gain for one in every):
+    if with_costs and any(one.expected_gain.message_times for one in every):
         return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
     why = "" if with_costs else ": no profile is named (--profile)"
     return f"No gain is known{why}. The shortest patch of a place comes first."
@@ -341,22 +344,23 @@ def _order_text(every: list[Patch], *, with_costs: bool) -> str:
 
 def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
     """Returns the output of --json."""
-    from nearfield.rewrite.notes import notes_of
+    from nearfield.rewrite.notes import make_notes
 
     missed = [vars(refusal) for refusal in found.missed]
     return {
         "patches": [{**_patch_as_dict(patch), "verified": verified} for patch in found.patches],
         "refusals": missed,
-        "notes": notes_as_dicts(notes_of(found)),
+        "notes": notes_as_dicts(make_notes(found)),
     }
 
 
 def _patch_as_dict(patch: Patch) -> dict[str, Any]:
     return {
-        "path": str(patch.path), "function": patch.function, "lines": list(patch.lines),
+        "path": str(patch.path), "function": patch.function, "lines": list(patch.changed_lines),
         "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),
-        "lines_before": patch.code_line_counts[0], "lines_after": patch.code_line_counts[1],
-        "lines_changed": patch.changed_line_count,
+        "lines_before": patch.num_code_lines_before_and_after[0],
+        "lines_after": patch.num_code_lines_before_and_after[1],
+        "lines_changed": patch.num_changed_lines,
         "assumptions": patch.assumptions, "checks": patch.checks, "diff": patch.diff,
     }  # fmt: skip
 
@@ -364,12 +368,12 @@ def _patch_as_dict(patch: Patch) -> dict[str, Any]:
 def _gain(patch: Patch) -> dict[str, Any]:
     """Returns the expected gain for --json: a ratio of speeds with its interval, and the times of both versions in ns;
     or nulls and the reason why the gain is unknown."""
-    gain = patch.expected.gain
+    gain = patch.expected_gain.message_times
     if gain is None:
         names = ("gain", "gain_low", "gain_high", "before_ns", "after_ns")
-        return {**dict.fromkeys(names), "gain_unknown": patch.expected.unknown}
-    ratio = gain.ratio
+        return {**dict.fromkeys(names), "gain_unknown": patch.expected_gain.unknown_reason}
+    ratio = gain.speedup
     return {
         "gain": ratio.value, "gain_low": ratio.low, "gain_high": ratio.high,
-        "before_ns": gain.before.value, "after_ns": gain.after.value, "gain_unknown": "",
+        "before_ns": gain.time_before.value, "after_ns": gain.time_after.value, "gain_unknown": "",
     }  # fmt: skip

@@ -21,7 +21,7 @@ from nearfield.rules import paths
 from nearfield.ui.terminal import Column, Table, Terminal, err
 
 if TYPE_CHECKING:
-    from nearfield.apply.rules_library import Fit
+    from nearfield.apply.rules_library import RulesFit
     from nearfield.rules.schema import Rules
 
 app = typer.Typer(
@@ -42,10 +42,10 @@ def list_rules(as_json: AsJson = False) -> None:
     from nearfield import mpi
     from nearfield.apply import rules_library as library
 
-    machine, installations = library.this_machine(), mpi.discover()
+    machine, installations = library.describe_this_machine(), mpi.find_usable_mpis()
     rows = [
-        (path, rules, library.fit_of(rules, machine, installations))
-        for path in library.library_files()
+        (path, rules, library.check_fit(rules, machine, installations))
+        for path in library.list_library_files()
         for rules in [library.read_rules(str(path))]
     ]
     if as_json:
@@ -54,11 +54,11 @@ def list_rules(as_json: AsJson = False) -> None:
     console = Terminal()
     if not rows:
         console.print("the library of this version has no rules yet")
-        console.print(f"[dim]tune here: {escape(own_command.line('tune'))}[/dim]")
+        console.print(f"[dim]tune here: {escape(own_command.command_line('tune'))}[/dim]")
         return
     console.print(_table(rows))
     if any(not fit.differences for _, _, fit in rows):
-        console.print(f"[dim]take those that fit: {escape(own_command.line('rules', 'fetch'))}[/dim]")
+        console.print(f"[dim]take those that fit: {escape(own_command.command_line('rules', 'fetch'))}[/dim]")
 
 
 @app.command()
@@ -84,9 +84,9 @@ def fetch(
 ) -> None:
     """Copy the rules that fit this machine and an MPI to where `nearfield run` looks.
 
-    Without FILE or URL, they are those of the library. A file of a stranger is checked in the same way: its size, its
-    schema, that it sets nothing but parameters that this MPI has, within their ranges, and that MPI, processor, caches
-    and distances of cores are those of this machine. URLs must be https.
+    Without DEFAULT_RULES_FILE or URL, they are those of the library. A file of a stranger is checked in the same way:
+    its size, its schema, that it sets nothing but parameters that this MPI has, within their ranges, and that MPI,
+    processor, caches and distances of cores are those of this machine. URLs must be https.
 
     Rules that you have tuned are not overwritten without --force.
 
@@ -102,26 +102,26 @@ def fetch(
     from nearfield.apply import rules_library as library
     from nearfield.rules.schema import save_rules
 
-    machine = library.this_machine()
+    machine = library.describe_this_machine()
     if source is None:
-        installations = [mpi.choose(mpi_name)]
-        path, rules = library.choose_rules(installations[0], machine)
+        installations = [mpi.choose_mpi(mpi_name)]
+        path, rules = library.choose_library_rules(installations[0], machine)
         source = f"the rules library ({path.name})"
     else:
-        installations = [mpi.choose(mpi_name)] if mpi_name else mpi.discover()
+        installations = [mpi.choose_mpi(mpi_name)] if mpi_name else mpi.find_usable_mpis()
         rules = library.read_rules(source)
-    fit = library.fit_of(rules, machine, installations)
+    fit = library.check_fit(rules, machine, installations)
     if fit.differences and not force:
         raise UsageError(
             f"the rules in {source} do not fit: {'; '.join(fit.differences)}",
-            f"tune here: {own_command.line('tune')}   or take these all the same with --force",
+            f"tune here: {own_command.command_line('tune')}   or take these all the same with --force",
         )
     out = out or _default_place(rules)
     _require_replaceable(out, rules, force)
     save_rules(rules, out, f"Fetched from {' '.join(repr(source)[1:-1].split())}.")
     _print_fetched(out, rules)
-    if fit.now:
-        err.print(f"[yellow]{escape(fit.now)}[/yellow]")
+    if fit.current_obstacle:
+        err.print(f"[yellow]{escape(fit.current_obstacle)}[/yellow]")
 
 
 @app.command()
@@ -147,19 +147,20 @@ def check(
     """
     from nearfield import mpi
     from nearfield.apply import rules_library as rules_library
-    from nearfield.rules.paths import rules_files
+    from nearfield.rules.paths import list_rules_files
 
-    found = [file for path in files for file in rules_files(path)]
+    found = [file for path in files for file in list_rules_files(path)]
     if not found:
         raise UsageError(
-            f"there are no rules files in {files[0]}", f"name a file that this wrote: {own_command.line('tune')}"
+            f"there are no rules files in {files[0]}",
+            f"name a file that this wrote: {own_command.command_line('tune')}",
         )
-    machine, installations = rules_library.this_machine(), mpi.discover()
+    machine, installations = rules_library.describe_this_machine(), mpi.find_usable_mpis()
     rows = []
     for file in found:
-        rules, problems = rules_library.problems_of(file, library=library)
-        fit = rules_library.fit_of(rules, machine, installations) if rules else None
-        notes = rules_library.notes_on(rules) if rules and library else []
+        rules, problems = rules_library.check_rules_file(file, is_in_library=library)
+        fit = rules_library.check_fit(rules, machine, installations) if rules else None
+        notes = rules_library.notes_for_readers(rules) if rules and library else []
         rows.append(_Checked(str(file), problems, notes, fit))
     if as_json:
         print(json.dumps([{**vars(row), "fit": _fit_as_dict(row.fit)} for row in rows], indent=1))
@@ -177,7 +178,7 @@ class _Checked:
     file: str
     problems: list[str]
     notes: list[str]
-    fit: Fit | None
+    fit: RulesFit | None
 
 
 # ---- where rules go
@@ -185,7 +186,7 @@ class _Checked:
 
 def _default_place(rules: Rules) -> Path:
     """Returns the file in which `run` looks for rules of this MPI."""
-    place = paths.default_rules()
+    place = paths.default_rules_path()
     return place / f"{rules.mpi.family}-{rules.mpi.version}.toml" if place.is_dir() else place
 
 
@@ -195,7 +196,7 @@ def _require_replaceable(out: Path, rules: Rules, force: bool) -> None:
     from nearfield.base.errors import NearfieldError
 
     if out.is_dir():
-        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}")
+        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.DEFAULT_RULES_FILE}")
     trials = out.with_name(f"{out.name}.trials")
     if force or not (out.exists() or trials.exists()):
         return
@@ -229,14 +230,14 @@ def _print_fetched(out: Path, rules: Rules) -> None:
     busy = f"while other programs took {rules.busy_share:.0%} of the cores' time"
     measured = f"{rules.mpi.family} {rules.mpi.version} on {rules.machine.cpu_model}, {rules.created[:10]}, {busy}"
     err.print(f"measured elsewhere: {escape(measured)}, by: {escape(rules.command)}")
-    named = [] if out.absolute() == paths.default_rules().absolute() else ["--rules", out]
+    named = [] if out.absolute() == paths.default_rules_path().absolute() else ["--rules", out]
     err.print("confirm the gain here, on a quiet machine, with your program:")
-    err.print(f"  {escape(own_command.line('compare', *named))} -- mpirun -n 2 ./app")
-    err.print(f"and that the machine is as fast as it was: {escape(own_command.line('verify', 'PROFILE'))}")
+    err.print(f"  {escape(own_command.command_line('compare', *named))} -- mpirun -n 2 ./app")
+    err.print(f"and that the machine is as fast as it was: {escape(own_command.command_line('verify', 'PROFILE'))}")
     err.print(f"next: {escape(run_command_line(out))}")
 
 
-def _as_dict(path: Path, rules: Rules, fit: Fit) -> dict[str, object]:
+def _as_dict(path: Path, rules: Rules, fit: RulesFit) -> dict[str, object]:
     gains = {rule.distance: rule.gain.value for rule in rules.rule if rule.gain}
     return {
         "file": path.name,
@@ -249,13 +250,18 @@ def _as_dict(path: Path, rules: Rules, fit: Fit) -> dict[str, object]:
     }
 
 
-def _fit_as_dict(fit: Fit | None) -> dict[str, object] | None:
+def _fit_as_dict(fit: RulesFit | None) -> dict[str, object] | None:
     if fit is None:
         return None
-    return {"fits": not fit.differences, "mpis": fit.mpis, "differences": fit.differences, "now": fit.now or None}
+    return {
+        "fits": not fit.differences,
+        "mpis": fit.matching_mpis,
+        "differences": fit.differences,
+        "now": fit.current_obstacle or None,
+    }
 
 
-def _table(rows: list[tuple[Path, Rules, Fit]]) -> Table:
+def _table(rows: list[tuple[Path, Rules, RulesFit]]) -> Table:
     table = Table(
         Column("file", key=True), Column("MPI"), Column("processor"), Column("caches"), Column("gain", prose=True),
         Column("here", prose=True),
@@ -270,7 +276,7 @@ def _table(rows: list[tuple[Path, Rules, Fit]]) -> Table:
             caches,
             ", ".join(gains),
         )
-        here = f"[green]{escape(fit.text)}[/green]" if not fit.differences else escape(fit.text)
+        here = f"[green]{escape(fit.verdict_text)}[/green]" if not fit.differences else escape(fit.verdict_text)
         table.add_row(*map(escape, cells), here)
     return table
 
@@ -284,4 +290,4 @@ def _print_check(rows: list[_Checked]) -> None:
         for note in row.notes:
             console.print(f"  [dim]note: {escape(note)}[/dim]")
         if row.fit is not None:
-            console.print(f"  [dim]here: {escape(row.fit.text)}[/dim]")
+            console.print(f"  [dim]here: {escape(row.fit.verdict_text)}[/dim]")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from nearfield.cli import complete
-from nearfield.cli.options import AsCsv, AsJson, require_one_format
+from nearfield.cli.options import AsCsv, AsJson, require_single_format
 from nearfield.ui.terminal import Terminal
 
 
@@ -38,7 +38,7 @@ def command(
     from nearfield.cli import show_tables as tables
     from nearfield.profile import find_profile, load
 
-    require_one_format(as_json, as_csv)
+    require_single_format(as_json, as_csv)
     loaded = load(find_profile(profile))
     selected = tables.select_records(loaded.records, scenario, metric, conditions or [])
     if as_json:

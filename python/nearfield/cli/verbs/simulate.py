@@ -25,16 +25,16 @@ from nearfield.cli.options import (
     SweptKeys,
     out_option,
     print_assumed_machine,
-    require_one,
-    require_one_format,
+    require_single_format,
+    require_single_option,
 )
-from nearfield.measure.sim.usual import MIN_RANKS, usual_nodes, usual_ranks_per_node
+from nearfield.measure.sim.usual import MIN_SIMULATED_RANKS, default_num_nodes, default_ranks_per_node
 from nearfield.ui.terminal import err, print_csv
 
 if TYPE_CHECKING:
-    from nearfield.measure.checkpoint import Outcome
-    from nearfield.measure.sim.cases import Case
-    from nearfield.measure.sim.operations import Operations
+    from nearfield.measure.checkpoint import RequestOutcome
+    from nearfield.measure.sim.cases import SimulationCase
+    from nearfield.measure.sim.operations import OperationRequest
 
 FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # subcommand -> module; all other words are operations
 
@@ -50,7 +50,7 @@ _Collective = Annotated[
     list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_names)
 ]
 _Nodes = Annotated[
-    str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {MIN_RANKS} ranks or more).")
+    str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {MIN_SIMULATED_RANKS} ranks or more).")
 ]
 _RanksPerNode = Annotated[
     int | None, typer.Option(min=1, help="Ranks on each node, one per core (default: as many as it has cores).")
@@ -145,27 +145,27 @@ def command(
     from nearfield.machine import load_machine
     from nearfield.machine.frequency import scale_to_frequency
     from nearfield.machine.sweep import parse_sweep
-    from nearfield.measure.sim.operations import Operations, savings_of, swept_cases
+    from nearfield.measure.sim.operations import OperationRequest, savings_of, swept_cases
 
     if list_:
         return tables.list_operations(as_json)
-    require_one_format(as_json, as_csv)
+    require_single_format(as_json, as_csv)
     machine = scale_to_frequency(load_machine(on), frequency) if frequency is not None else load_machine(on)
     names = tuple(dict.fromkeys(collective or ()))
-    each = ranks_per_node or usual_ranks_per_node(machine, names)
-    operations = Operations(
+    each = ranks_per_node or default_ranks_per_node(machine, names)
+    operations = OperationRequest(
         machine=machine,
         names=names,
         sizes=tuple(parse_sizes(sizes)) if sizes else (),
-        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (usual_nodes(machine, each),),
+        nodes=tuple(parse_counts(nodes, "nodes")) if nodes else (default_num_nodes(machine, each),),
         policies=parse_policies(policy),
         slowdowns=tuple(parse_factors(memory_slowdown)),
         ranks_per_node=each,
         repetitions=repetitions,
-        total_bytes=total_bytes,
-        independent_runs=independent_runs,
+        uses_total_sizes=total_bytes,
+        uses_independent_runs=independent_runs,
     )
-    require_one(sweep=sweep, sensitivity=sensitivity)
+    require_single_option(sweep=sweep, sensitivity=sensitivity)
     sweeps = [parse_sweep(text, machine) for text in sweep or ()]
     _print_assumptions(ctx, operations)
     if sensitivity:
@@ -183,19 +183,21 @@ def command(
 
 
 def _run_varied(
-    operations: Operations, out: Path | None, *, jobs: int | None, mpi: bool, as_json: bool, as_csv: bool
+    operations: OperationRequest, out: Path | None, *, jobs: int | None, mpi: bool, as_json: bool, as_csv: bool
 ) -> int:
     """Simulates the machine once for each change of a single uncertain value, and prints the results with error bars.
     Returns the exit code."""
     from nearfield.cli import sensitivity_tables as tables
     from nearfield.machine.uncertainty import uncertainty_of
-    from nearfield.measure.sim.sensitivity import sensitivity_of, varied_cases
+    from nearfield.measure.sim.sensitivity import cases_of_variations, sensitivity_of
 
     uncertainty = uncertainty_of(operations.machine)
-    outcome, exit_code = _run(operations, varied_cases(operations, uncertainty.variations), out, jobs=jobs, mpi=mpi)
+    outcome, exit_code = _run(
+        operations, cases_of_variations(operations, uncertainty.variations), out, jobs=jobs, mpi=mpi
+    )
     found = sensitivity_of(outcome.rows, uncertainty.variations)
     if as_json:
-        print(json.dumps(tables.as_dict(operations.machine, found, uncertainty, outcome.complete), indent=1))
+        print(json.dumps(tables.as_dict(operations.machine, found, uncertainty, outcome.is_complete), indent=1))
     elif as_csv:
         print_csv(tables.rows(found.cases))
     else:
@@ -205,8 +207,8 @@ def _run_varied(
 
 
 def _run(
-    operations: Operations, cases: list[Case], out: Path | None, *, jobs: int | None, mpi: bool
-) -> tuple[Outcome, int]:
+    operations: OperationRequest, cases: list[SimulationCase], out: Path | None, *, jobs: int | None, mpi: bool
+) -> tuple[RequestOutcome, int]:
     """Simulates the cases on the ranks of an MPI job if `mpi` is set, otherwise in `jobs` processes (default: one per
     core). Returns the outcome and the exit code."""
     from nearfield import _native
@@ -217,20 +219,20 @@ def _run(
     from nearfield.measure.sim.session import add_to_profile
     from nearfield.ui.progress import ProgressDisplay
 
-    at_once = None if mpi else jobs or pool.usable_cores()
+    at_once = None if mpi else jobs or pool.num_usable_cores()
     with InterruptGuard() as stop, ProgressDisplay() as display:
-        runner = pool.runner_on_cores(at_once, stop) if at_once else pool.runner_on_mpi(stop)
+        runner = pool.make_runner_on_cores(at_once, stop) if at_once else pool.make_runner_on_mpi(stop)
         try:
             outcome = add_to_profile(
-                operations.machine, cases, runner, display, out, own_command.original_line(), at_once
+                operations.machine, cases, runner, display, out, own_command.original_command_line(), at_once
             )
         except NodeLostError as error:
             print_error(error)
             _native.end_job("the simulation is ended")  # MPI_Finalize would wait for the dead node
-    return outcome, 0 if outcome.complete else stop.exit_code
+    return outcome, 0 if outcome.is_complete else stop.exit_code
 
 
-def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:
+def _print_assumptions(ctx: typer.Context, operations: OperationRequest) -> None:
     """Prints which defaults were assumed for ranks, nodes and the machine."""
     by_nodes, by_cores = not ctx.params["nodes"], ctx.params["ranks_per_node"] is None
     ranks = f"{counted(operations.ranks_per_node, 'rank')} on each node" + (", one per core" if by_cores else "")
@@ -241,10 +243,10 @@ def _print_assumptions(ctx: typer.Context, operations: Operations) -> None:
     print_assumed_machine(ctx)
 
 
-def _print_summary(outcome: Outcome, out: Path | None) -> None:
+def _print_summary(outcome: RequestOutcome, out: Path | None) -> None:
     folder = escape(str(out))
-    if not outcome.complete:
+    if not outcome.is_complete:
         text = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
         err.print(f"stopped: {text}")
     elif out:
-        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.line('show', out))}")
+        err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.command_line('show', out))}")

@@ -1,4 +1,6 @@
-"""`nearfield simulate run`: simulates an observed program on a cluster of a described machine."""
+"""`nearfield simulate run`: simulates an observed program on a cluster of a described machine.
+
+The file is long because a third of it declares options, each with its description."""
 
 from __future__ import annotations
 
@@ -31,14 +33,14 @@ from nearfield.cli.options import (
     Valgrind,
     out_option,
     print_assumed_machine,
-    require_one,
-    require_one_format,
+    require_single_format,
+    require_single_option,
 )
 from nearfield.ui.terminal import err, print_csv, program_output_to_stderr
 
 if TYPE_CHECKING:
     from nearfield.cli.run_simulation import SimulationParameters, SimulationResult
-    from nearfield.measure.sim.mpi_shards import SingleProcess
+    from nearfield.measure.sim.mpi_shards import SingleShard
     from nearfield.observe.replay import Cluster
     from nearfield.observe.trace import Trace
 
@@ -176,7 +178,7 @@ def command(
         simulate_trace,
     )
     from nearfield.cli.trace_argument import provide_trace
-    from nearfield.measure.sim.mpi_shards import SingleProcess
+    from nearfield.measure.sim.mpi_shards import SingleShard
 
     options = _Options(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, timeline,
@@ -189,8 +191,8 @@ def command(
         raise UsageError(
             "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
         )
-    require_one(sweep=sweep, sensitivity=sensitivity)
-    require_one_format(as_json, as_csv)
+    require_single_option(sweep=sweep, sensitivity=sensitivity)
+    require_single_format(as_json, as_csv)
     if as_csv and not sweep:
         raise UsageError("--csv is for the table of --sweep", "add --sweep, or take --json")
     if first_reads and region:
@@ -211,7 +213,7 @@ def command(
         from nearfield.cli.replay_tables import print_runs, runs_as_dict
 
         with program_output_to_stderr(as_json):
-            runs = simulate_independently(what, _choose(options, SingleProcess()), course)
+            runs = simulate_independently(what, _choose(options, SingleShard()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
@@ -219,12 +221,12 @@ def command(
         _print_assumptions(options, runs[0].cluster)
     elif live and not independent_runs:
         with program_output_to_stderr(as_json):
-            done = simulate_live(what, keep, _choose(options, SingleProcess()), course)
+            done = simulate_live(what, keep, _choose(options, SingleShard()), course)
         _print_result(options, done)
     else:
-        chosen = _choose(options, SingleProcess())
+        chosen = _choose(options, SingleShard())
         with provide_trace(what, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
-            _print_result(options, simulate_trace(trace, chosen, SingleProcess()))
+            _print_result(options, simulate_trace(trace, chosen, SingleShard()))
 
 
 _ANOTHER_FILE = "name another file, in a folder that you may write"
@@ -257,9 +259,9 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     from nearfield.cli.run_variants import simulate_variants
     from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict, program_sweep_rows
     from nearfield.machine.sweep import parse_sweep, setting_combinations, with_settings
-    from nearfield.measure.sim.mpi_shards import SingleProcess
+    from nearfield.measure.sim.mpi_shards import SingleShard
 
-    chosen = _choose(options, SingleProcess())
+    chosen = _choose(options, SingleShard())
     machine = chosen.cluster_of(len(trace.streams())).machine
     settings = setting_combinations(parse_sweep(text, machine) for text in sweep)
     machines = [with_settings(machine, setting) for setting in settings]  # before anything is simulated
@@ -272,7 +274,7 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
         elif options.as_json:
             print(json.dumps(program_sweep_as_dict(finished, results), indent=1))
         else:
-            print_program_sweep(trace.about.command, finished, results)
+            print_program_sweep(trace.metadata.command, finished, results)
         _print_assumptions(options, results[0].cluster)
     if done.exit_code:
         raise typer.Exit(done.exit_code)
@@ -286,11 +288,11 @@ def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
     from nearfield.cli.sensitivity_tables import print_program_sensitivity, program_as_dict
     from nearfield.machine.sweep import with_settings
     from nearfield.machine.uncertainty import uncertainty_of
-    from nearfield.measure.sim.mpi_shards import SingleProcess
+    from nearfield.measure.sim.mpi_shards import SingleShard
     from nearfield.observe.sensitivity import sensitivity_of_program
-    from nearfield.observe.summary import how_to_name_functions
+    from nearfield.observe.summary import missing_function_names_advice
 
-    chosen = _choose(options, SingleProcess())
+    chosen = _choose(options, SingleShard())
     machine = chosen.cluster_of(len(trace.streams())).machine
     uncertainty = uncertainty_of(machine) if sensitivity else None
     variations = uncertainty.variations if uncertainty else ()
@@ -301,14 +303,14 @@ def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
     if base:
         found = None
         if uncertainty and len(results) == len(variations):
-            found = sensitivity_of_program(base, dict(zip(variations, results, strict=True)), uncertainty.fixed)
+            found = sensitivity_of_program(base, dict(zip(variations, results, strict=True)), uncertainty.fixed_keys)
         if options.as_json:
             print(json.dumps(as_dict(base) | ({"sensitivity": program_as_dict(found)} if found else {}), indent=1))
         else:
-            print_replay(base, trace.about.command, done.seconds, decided=False, simulations=done.simulations)
+            print_replay(base, trace.metadata.command, done.seconds, decided=False, simulations=done.simulations)
             if found:
                 print_program_sensitivity(found, base.cluster.slowdowns)
-        if lack := how_to_name_functions(done.named_lines):
+        if lack := missing_function_names_advice(done.named_lines):
             err.print(f"nearfield: {escape(lack)}")
         _print_assumptions(options, base.cluster)
     if done.exit_code:
@@ -317,13 +319,13 @@ def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
 
 def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
     from nearfield.cli.run_simulation import simulate_trace
-    from nearfield.measure.sim.mpi_shards import Shards
+    from nearfield.measure.sim.mpi_shards import MpiShards
 
-    with Shards() as shards:
+    with MpiShards() as shards:
         trace = shards.run_on_all(lambda: _trace_of(what, valgrind))
         chosen = shards.run_on_all(lambda: _choose(options, shards))
         done = simulate_trace(trace, chosen, shards)
-        shards.run_on_all(lambda: None if shards.number else _print_result(options, done))
+        shards.run_on_all(lambda: None if shards.shard_index else _print_result(options, done))
 
 
 def _trace_of(what: list[str], valgrind: bool) -> Trace:
@@ -332,13 +334,13 @@ def _trace_of(what: list[str], valgrind: bool) -> Trace:
     from nearfield.cli.trace_argument import provide_trace
 
     if what and (len(what) != 1 or not Path(what[0]).is_dir()):
-        observe = own_command.line("observe", "-o", "trace", "--", "COMMAND")
+        observe = own_command.command_line("observe", "-o", "trace", "--", "COMMAND")
         raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
     with provide_trace(what, None, valgrind=valgrind) as trace:
         return trace
 
 
-def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
+def _choose(options: _Options, shards: SingleShard) -> SimulationParameters:
     """Returns the simulation that the options describe. Raises NearfieldError if it is impossible, or if the --out
     folder cannot be written."""
     from nearfield import profile
@@ -348,7 +350,7 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
     from nearfield.machine.frequency import scale_to_frequency
     from nearfield.measure.sim.axes import check_axes, select_policies
     from nearfield.measure.sim.cases import BASE_POLICY
-    from nearfield.measure.sim.usual import usual_nodes_of
+    from nearfield.measure.sim.usual import min_nodes_for_ranks
     from nearfield.observe.replay import Cluster
 
     machine = load_machine(options.on)
@@ -363,7 +365,7 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
             f"{others} others",
             "name fewer, and run it again for the rest",
         )
-    if options.out and not shards.number:
+    if options.out and not shards.shard_index:
         profile.ensure_writable(options.out, remedy="Give another name, or remove that folder.")
     scheduled_policy = None
     if options.timeline or options.goal:
@@ -372,15 +374,16 @@ def _choose(options: _Options, shards: SingleProcess) -> SimulationParameters:
         scheduled_policy = policies.index(named[0]) if len(named) == 1 else 0
 
     def cluster_of(ranks: int) -> Cluster:
-        nodes = options.nodes or usual_nodes_of(machine, ranks)
+        nodes = options.nodes or min_nodes_for_ranks(machine, ranks)
         each = ranks_per_node(ranks, nodes)
-        if shards.count > nodes:
+        if shards.num_shards > nodes:
             raise UsageError(
-                f"{shards.count} processes cannot share {counted(nodes, 'node')}", "start at most one for each node"
+                f"{shards.num_shards} processes cannot share {counted(nodes, 'node')}",
+                "start at most one for each node",
             )
         return Cluster(machine, nodes, each, policies, slowdowns, options.independent_runs)
 
-    threads = options.threads or shards.cores
+    threads = options.threads or shards.num_cores
     return SimulationParameters(
         cluster_of, policies, slowdowns, options.regions, threads, scheduled_policy, options.first_reads
     )
@@ -390,7 +393,7 @@ def _require_table_options(several: dict[str, object], others: dict[str, object]
     """Raises UsageError if any of the `others` is given: the `several` options simulate a trace several times."""
     if given := [name for name, value in others.items() if value]:
         named = join_and([name for name, value in several.items() if value])
-        first = own_command.line("observe", "-o", "trace", "--", "COMMAND")
+        first = own_command.command_line("observe", "-o", "trace", "--", "COMMAND")
         remedy = f"first: {first}" if given == ["a command"] else "leave one out"
         raise UsageError(f"{named} cannot be used with {join_and(given)}", remedy)
 
@@ -417,7 +420,7 @@ def _print_result(options: _Options, done: SimulationResult) -> None:
     from nearfield.cli.replay_tables import as_dict, print_replay
     from nearfield.observe.repeats import RepeatedReplay
     from nearfield.observe.replay_profile import save_replay
-    from nearfield.observe.summary import how_to_name_functions
+    from nearfield.observe.summary import missing_function_names_advice
 
     found = RepeatedReplay((done.found,))
     if options.as_json:
@@ -427,13 +430,13 @@ def _print_result(options: _Options, done: SimulationResult) -> None:
         print_replay(found, done.command, done.seconds, decided=done.decided)
         if options.first_reads:
             print_first_reads(done.found)
-    if lack := how_to_name_functions(done.named_lines):
+    if lack := missing_function_names_advice(done.named_lines):
         err.print(f"nearfield: {escape(lack)}")
     _print_assumptions(options, done.found.cluster)
     _write_schedules(options, done)
     if out := options.out:
-        save_replay(out, done.found, own_command.original_line(), done.seconds)
-        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.line('report', out))}")
+        save_replay(out, done.found, own_command.original_command_line(), done.seconds)
+        err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.command_line('report', out))}")
 
 
 def _write_schedules(options: _Options, done: SimulationResult) -> None:
@@ -449,7 +452,7 @@ def _write_schedules(options: _Options, done: SimulationResult) -> None:
         atomic_write(options.goal, text, _ANOTHER_FILE)
         err.print(
             f"schedule: [bold]{escape(str(options.goal))}[/bold]   next: convert it by ATLAHS's txt2bin, then run its "
-            f"LogGOPSim with {network.options()}"
+            f"LogGOPSim with {network.to_options()}"
         )
 
 

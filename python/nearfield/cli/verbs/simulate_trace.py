@@ -22,8 +22,8 @@ from nearfield.cli.options import (
     SimulatedMachine,
     SweepAsCsv,
     SweptKeys,
-    require_one,
-    require_one_format,
+    require_single_format,
+    require_single_option,
 )
 from nearfield.ui.terminal import err, print_csv
 
@@ -112,14 +112,14 @@ def command(
     from nearfield.simulate.memory import Memory
     from nearfield.simulate.trace import TraceRun, TraceSelection
 
-    require_one(sweep=sweep, sensitivity=sensitivity)
-    require_one_format(as_json, as_csv)
+    require_single_option(sweep=sweep, sensitivity=sensitivity)
+    require_single_format(as_json, as_csv)
     if as_csv and not sweep:
         raise UsageError("--csv is for the table of --sweep", "add --sweep, or take --json")
     if sweep or sensitivity:
-        from nearfield.simulate.settings import require_files
+        from nearfield.simulate.settings import require_no_standard_input
 
-        require_files(files, "--sweep" if sweep else "--sensitivity")
+        require_no_standard_input(files, "--sweep" if sweep else "--sensitivity")
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = TraceSelection(format_, skip, limit, instructions, chase)
     if sweep:
@@ -154,7 +154,7 @@ def _sweep(
     from nearfield.machine.sweep import parse_sweep, setting_combinations
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
-    from nearfield.simulate.settings import simulate_settings
+    from nearfield.simulate.settings import simulate_with_settings
     from nearfield.ui.progress import ProgressDisplay
 
     settings = setting_combinations(parse_sweep(text, memory.machine) for text in sweep)
@@ -163,13 +163,13 @@ def _sweep(
         progress = _progress_of_machines(display)
         try:
             stop.run(
-                lambda: simulate_settings(
+                lambda: simulate_with_settings(
                     memory.machine,
                     memory.memory_slowdown,
                     choice,
                     files,
                     settings,
-                    pool.usable_cores(),
+                    pool.num_usable_cores(),
                     progress,
                     finished,
                 )  # fmt: skip
@@ -215,7 +215,7 @@ def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensiti
     with ProgressDisplay() as display:
         progress = _progress_of_machines(display)
         try:
-            return stop.run(lambda: sensitivity_of_trace(run, files, pool.usable_cores(), progress))
+            return stop.run(lambda: sensitivity_of_trace(run, files, pool.num_usable_cores(), progress))
         except KeyboardInterrupt:
             return None
 
@@ -235,7 +235,7 @@ def _read_file(run: TraceRun, name: str, stop: InterruptGuard) -> None:
         reporter = AccessReporter(display, source=f", from {source.name}", before=run.accesses)
 
         def progress() -> None:
-            reporter(run.accesses, run.share(source))
-            stop.check()
+            reporter(run.accesses, run.completed_share(source))
+            stop.raise_if_signalled()
 
         run.run(source, progress)

@@ -70,12 +70,15 @@ def command(
         raise UsageError("--off needs a reason, which users see", 'for example --off "maintenance"')
     prefix = prefix.absolute()
     if rules:
-        _report(prefix, sites.install(prefix, _load(rules)))
+        _report(prefix, sites.install_site(prefix, _load(rules)))
     if log:
-        sites.create_log(Path(log))
-    for key, value, is_given in ((sites.OFF, off, on or off is not None), (sites.LOG, log or None, log is not None)):
+        sites.create_log_file(Path(log))
+    for key, value, is_given in (
+        (sites.OFF_KEY, off, on or off is not None),
+        (sites.LOG_KEY, log or None, log is not None),
+    ):
         if is_given:
-            sites.set_setting(prefix, key, value)
+            sites.write_setting(prefix, key, value)
     site = sites.read_site(prefix)
     if as_json:
         print(json.dumps(_as_dict(site), indent=2))
@@ -88,20 +91,20 @@ def command(
 def _load(paths: list[Path]) -> list[Rules]:
     """Returns the rules of all files, and of all files of folders. Of two that differ in the MPI's patch version only,
     the newer one is returned. Raises UsageError for two files of the same MPI and type of node."""
-    from nearfield.apply.site import node_rules
-    from nearfield.rules.knobs import numbers
-    from nearfield.rules.paths import rules_files
-    from nearfield.rules.schema import find_rules, load_rules
+    from nearfield.apply.site import make_node_rules
+    from nearfield.rules.knobs import version_numbers
+    from nearfield.rules.paths import list_rules_files
+    from nearfield.rules.schema import find_rules_path, load_rules
 
     found: dict[str, tuple[Path, Rules]] = {}
-    for file in [file for path in paths for file in rules_files(find_rules(path))]:
+    for file in [file for path in paths for file in list_rules_files(find_rules_path(path))]:
         rules = load_rules(file)
-        name = node_rules(rules).name
+        name = make_node_rules(rules).name
         if name in found:
             other, known = found[name]
             if known.mpi.version == rules.mpi.version:
                 raise UsageError(f"{other} and {file} are for the same MPI and type of node", "name one of them")
-            older, newer = sorted(((other, known), (file, rules)), key=lambda one: numbers(one[1].mpi.version))
+            older, newer = sorted(((other, known), (file, rules)), key=lambda one: version_numbers(one[1].mpi.version))
             err.print(
                 f"{escape(str(older[0]))} is left out: {newer[1].mpi.version} of {escape(str(newer[0]))} is newer"
             )
@@ -117,7 +120,7 @@ def _report(prefix: Path, written: list[NodeRules]) -> None:
         err.print(f"written: [bold]{escape(str(prefix / 'rules.d' / one.name))}[/bold]")
         if one.left_out:
             err.print(f"  left out, since nodes of one job must agree on them: {escape(', '.join(one.left_out))}")
-        if one.difference() == "cores at other distances":
+        if one.describe_node_difference() == "cores at other distances":
             err.print(
                 "  [yellow]these rules were found on such a processor, but in a part of a node or on another kind of "
                 "node:[/yellow] tune with all cores of the node"
@@ -128,7 +131,7 @@ def _as_dict(site: Site) -> dict[str, object]:
     return {
         "prefix": str(site.prefix),
         "settings": site.settings,
-        "rules": [{**asdict(one), "difference": one.difference() or None} for one in site.rules],
+        "rules": [{**asdict(one), "difference": one.describe_node_difference() or None} for one in site.rules],
         "problems": site.problems,
     }
 
@@ -158,7 +161,7 @@ def _table(site: Site) -> Table:
         sets += ["the shared heap"] if one.heap is not None else []
         cells = (
             one.mpi, one.processor, " ".join(map(format_bytes, one.cache_bytes)), " ".join(one.distances),
-            join_and(sets) or "nothing: the defaults are best", one.difference() or "takes these",
+            join_and(sets) or "nothing: the defaults are best", one.describe_node_difference() or "takes these",
         )  # fmt: skip
         table.add_row(*map(escape, cells))
     return table

@@ -14,7 +14,7 @@ from nearfield.base.errors import UsageError
 from nearfield.base.topology import SYNTHETIC_EXAMPLE, Topology
 from nearfield.cli.options import AsJson
 from nearfield.ui.terminal import Terminal
-from nearfield.ui.topology_view import render
+from nearfield.ui.topology_view import render_topology
 
 
 def command(
@@ -32,7 +32,7 @@ def command(
     if as_json:
         print(json.dumps(as_dict(topology), indent=2))
     else:
-        Terminal().print(render(topology))
+        Terminal().print(render_topology(topology))
 
 
 def load(xml: Path | None, synthetic: str | None) -> Topology:
@@ -41,7 +41,7 @@ def load(xml: Path | None, synthetic: str | None) -> Topology:
         raise UsageError(f"'{xml}' and --synthetic name two machines", "Give one of them.")
     if xml is not None:
         return Topology.from_xml(xml)
-    return Topology.live() if synthetic is None else Topology.from_synthetic(synthetic)
+    return Topology.of_this_machine() if synthetic is None else Topology.from_synthetic(synthetic)
 
 
 def as_dict(topology: Topology) -> dict[str, Any]:
@@ -55,8 +55,8 @@ def as_dict(topology: Topology) -> dict[str, Any]:
         "numa_nodes": topology.numa_nodes,
         "packages": topology.packages,
         "distances": [
-            {"distance": name, "pairs": len(topology.pairs(name)), "representative": pair}
-            for name, pair in topology.representatives().items()
+            {"distance": name, "pairs": len(topology.pairs_at_distance(name)), "representative": pair}
+            for name, pair in topology.representative_pairs().items()
         ],
         "tree": topology.tree(),
     }

@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 
 from nearfield.base import own_command
-from nearfield.base.errors import NOT_DECIDED, UsageError
-from nearfield.base.units import format_bytes, format_span, parse_bytes, parse_share
-from nearfield.cli.options import Mpi, out_option, require_one, typed_options
+from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, UsageError
+from nearfield.base.units import format_bytes, format_size_range, parse_bytes, parse_share
+from nearfield.cli.options import Mpi, out_option, require_single_option, typed_options
 from nearfield.rules import paths
 from nearfield.rules.criterion import MIN_GAIN
 from nearfield.ui.terminal import Column, Table, Terminal, err
@@ -111,8 +111,9 @@ def command(
 
     Some settings make long messages much faster and short ones a little slower. `--max-regression 20%` allows that.
 
-    Ctrl-C ends the tune immediately. Finished trials are saved in FILE.trials until the rules are complete; `--resume`
-    continues from there, and `--resume --confirm-best` makes rules of the trials so far, in less than a minute.
+    Ctrl-C ends the tune immediately. Finished trials are saved in DEFAULT_RULES_FILE.trials until the rules are
+    complete; `--resume` continues from there, and `--resume --confirm-best` makes rules of the trials so far, in less
+    than a minute.
 
     The verdict on a distance is a rule, or that the MPI's defaults are best, or 'not decided', for instance if other
     programs use the cores. If a distance is not decided, the exit code is 6, the rules of other distances are saved,
@@ -128,13 +129,14 @@ def command(
     Without --budget this takes about a minute for each number of ranks. With --hostfile, the collectives of
     communicators that span these nodes are measured, with --ranks on each; nodes are expected to be like this one.
 
-    With `--collectives --calls FILE`, only what one program spends time in is measured: operations, numbers of ranks
-    and lengths that `nearfield run --learn FILE` has counted. What the rules say of other lengths stays.
+    With `--collectives --calls DEFAULT_RULES_FILE`, only what one program spends time in is measured: operations,
+    numbers of ranks and lengths that `nearfield run --learn DEFAULT_RULES_FILE` has counted. What the rules say of
+    other lengths stays.
 
     With `--collectives --native`, the MPI's own algorithms are measured against the one that the MPI chooses, in
     programs that load nothing. Results are checked, and only what surely gains again in launches with the MPI's own
-    files or variables is kept. `run` sets these, and `export --collectives FOLDER` writes them. This takes two minutes
-    for each number of ranks, and five for Intel MPI, whose algorithms need a launch each.
+    files or variables is kept. `run` sets these, and `export --collectives DEFAULT_RULES_FOLDER` writes them. This
+    takes two minutes for each number of ranks, and five for Intel MPI, whose algorithms need a launch each.
 
     Ctrl-C during a tune of collectives saves what is decided; the same command goes on after the launches that were
     finished, and --overwrite starts anew.
@@ -157,27 +159,36 @@ def command(
     """
     from nearfield.cli import tune_all
     from nearfield.cli.tune_session import TuneOptions
-    from nearfield.tune.request import Request
+    from nearfield.tune.request import TuneRequest
 
-    require_one(all_mpis=all_mpis, mpi=mpi_name)
-    require_one(resume=resume, overwrite=overwrite)
+    require_single_option(all_mpis=all_mpis, mpi=mpi_name)
+    require_single_option(resume=resume, overwrite=overwrite)
     for name, value in {"ranks": ranks, "hostfile": hostfile, "native": native, "calls": calls}.items():
         if value and not collectives:
             raise UsageError(f"--{name} is for --collectives", "add --collectives")
     if collectives:
-        require_one(native=native, hostfile=hostfile)
-        require_one(native=native, calls=calls)
-        require_one(sizes=sizes, calls=calls)
-        require_one(collectives=True, all_mpis=all_mpis)
+        require_single_option(native=native, hostfile=hostfile)
+        require_single_option(native=native, calls=calls)
+        require_single_option(sizes=sizes, calls=calls)
+        require_single_option(collectives=True, all_mpis=all_mpis)
         budget = budget if "budget" in typed_options(ctx) else 0.0
         known = {"resume": resume, "overwrite": overwrite}
         _tune_collectives(
-            out or Path(paths.FILE), mpi_name, budget, ranks, sizes, hostfile, calls, native, as_json, **known
+            out or Path(paths.DEFAULT_RULES_FILE),
+            mpi_name,
+            budget,
+            ranks,
+            sizes,
+            hostfile,
+            calls,
+            native,
+            as_json,
+            **known,
         )
         return
     if confirm_best and not resume:
         raise UsageError("--confirm-best is for an interrupted tune", "add --resume")
-    request = Request(
+    request = TuneRequest(
         mpi=mpi_name,
         budget_s=budget,
         exhaustive=exhaustive,
@@ -186,13 +197,13 @@ def command(
         ranks_per_node=ranks_per_node,
         distances=tuple(distance or ()),
         sizes=_parse_sizes(sizes),
-        command=own_command.original_line(),
+        command=own_command.original_command_line(),
     )
     options = TuneOptions(request, frozenset(typed_options(ctx)), resume, overwrite, confirm_best)
     if all_mpis:
-        tune_all.run(out or Path(paths.FOLDER), options, as_json)
+        tune_all.run(out or Path(paths.DEFAULT_RULES_FOLDER), options, as_json)
     else:
-        _tune_one(out or Path(paths.FILE), options, as_json)
+        _tune_one(out or Path(paths.DEFAULT_RULES_FILE), options, as_json)
 
 
 def _parse_sizes(sizes: str) -> tuple[int, ...]:
@@ -228,7 +239,7 @@ def _tune_collectives(
             out, mpi_name, budget_s, counts, _parse_sizes(sizes), hostfile, calls, resume=resume, overwrite=overwrite
         )
     if as_json:
-        print(json.dumps(rules.as_json(), indent=1))
+        print(json.dumps(rules.to_json(), indent=1))
 
 
 def _min_gain(max_regression: str) -> float:
@@ -242,14 +253,16 @@ def _min_gain(max_regression: str) -> float:
 
 def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
     from nearfield.cli.tune_session import INTERRUPTED, tune_and_save
-    from nearfield.rules.schema import require_writable
+    from nearfield.rules.schema import require_writable_rules_file
     from nearfield.tune.trial_log_file import TrialLogFile
 
     if out.is_dir():
-        raise UsageError(f"'{out}' is a folder", f"name a file: -o {out / paths.FILE}, or tune with --all-mpis")
+        raise UsageError(
+            f"'{out}' is a folder", f"name a file: -o {out / paths.DEFAULT_RULES_FILE}, or tune with --all-mpis"
+        )
     if not options.resume:
-        require_writable(out)
-    with TrialLogFile(out).locked(resume=options.resume) as unfinished:
+        require_writable_rules_file(out)
+    with TrialLogFile(out).open_locked(resume=options.resume) as unfinished:
         options.require_free(unfinished)
         request = options.begin(unfinished)
         rules: Rules | None = None
@@ -260,8 +273,8 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
                 err.print("ended before anything was measured")
             raise
         finally:
-            if not (unfinished.count_trials() or unfinished.undecided()):
-                unfinished.end()
+            if not (unfinished.count_trials() or unfinished.is_undecided()):
+                unfinished.remove_file()
             elif unfinished.path.exists():
                 again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
                 err.print(escape(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}"))
@@ -270,15 +283,15 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
             err.print("ended before anything was measured")
         raise typer.Exit(INTERRUPTED)
     if as_json:
-        print(json.dumps(rules.as_json(), indent=1))
+        print(json.dumps(rules.to_json(), indent=1))
     else:
         print_rules(rules)
     _print_next_steps(rules, out)
 
 
 def _print_next_steps(rules: Rules, out: Path) -> None:
-    """Prints where the rules were saved and which command to run next. Exits with NOT_DECIDED if some core distance is
-    not decided."""
+    """Prints where the rules were saved and which command to run next. Exits with NOT_DECIDED_EXIT_CODE if some core
+    distance is not decided."""
     from nearfield.cli.tune_session import is_saved
     from nearfield.rules.schema import run_command_line
 
@@ -286,7 +299,7 @@ def _print_next_steps(rules: Rules, out: Path) -> None:
         err.print(f"rules: [bold]{escape(str(out))}[/bold]")
     elif out.exists():
         err.print(escape(f"{out} is of an earlier tune, and stays as it was"))
-    if rules.sets_something:
+    if rules.has_any_setting:
         err.print(f"next: {escape(run_command_line(out))}")
     if rules.undecided:
         err.print(f"next: {escape(_resuming(out))}")
@@ -294,17 +307,17 @@ def _print_next_steps(rules: Rules, out: Path) -> None:
             err.print(
                 f"or, for rules of the best so far in less than a minute: {escape(_resuming(out))} --confirm-best"
             )
-        raise typer.Exit(NOT_DECIDED)
+        raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
 def _resuming(out: Path) -> str:
-    return own_command.line("tune", "--resume", "-o", out)
+    return own_command.command_line("tune", "--resume", "-o", out)
 
 
 def print_rules(rules: Rules) -> None:
-    """Prints the rules as text for people."""
+    """Prints the rules as human-readable text."""
     console = Terminal()
-    if (busy := rules.busy()) and rules.rule:
+    if (busy := rules.busy_machine_note()) and rules.rule:
         console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
     for undecided in rules.undecided:
         console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
@@ -322,7 +335,7 @@ def print_rules(rules: Rules) -> None:
             console.print(f"  [yellow]{brief}[/yellow]")
         console.print(_ranges(rule))
         if best := rule.gaining_range():
-            span = format_span(best.from_bytes, best.to_bytes)
+            span = format_size_range(best.from_bytes, best.to_bytes)
             console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
         if slower := rule.slower_points():
             losses = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
@@ -340,10 +353,10 @@ def _print_rejected(console: Terminal, rule: RuleTable) -> None:
 
 
 def _ranges(rule: RuleTable) -> Table:
-    table = Table(Column("sizes", key=True), *map(Column, ("all", *rule.patterns())))
+    table = Table(Column("sizes", key=True), *map(Column, ("all", *rule.message_patterns())))
     for one in rule.range:
-        cells = [rule.gain_text(pattern, one) for pattern in rule.patterns()]
-        table.add_row(format_span(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)
+        cells = [rule.format_pattern_gain(pattern, one) for pattern in rule.message_patterns()]
+        table.add_row(format_size_range(one.from_bytes, one.to_bytes), gain_text(one.gain), *cells)
     return table
 
 

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from nearfield.profile import Profile
     from nearfield.profile.gate import GateResult
 
-SCENARIOS = ("floor", "pingpong")  # what the hardware allows between two cores, and what the MPI makes of it
+# the time that the hardware permits between two cores, and the time that the MPI achieves
+SCENARIOS = ("floor", "pingpong")
 STATE = "reused"  # of the buffers of ping-pongs: the one whose times vary least
 SIZES = (64, 4096, 65536, 1048576)  # the usual ones; those that the profile has are measured
-BUDGET_S, LAUNCHES = 25, 3  # of one attempt
-MAX_START_S = 12  # after this time no other attempt begins
+BUDGET_S, LAUNCHES = 25, 3  # budget and number of launches of one attempt
+MAX_START_S = 12  # seconds after which no further attempt begins
 
 
 def command(
@@ -62,7 +63,7 @@ def command(
     from nearfield.cli import diff_tables as tables
     from nearfield.cli.verbs.diff import parse_limit
     from nearfield.profile import load
-    from nearfield.profile.compare import compare
+    from nearfield.profile.compare import compare_records
     from nearfield.profile.gate import GateLimits, judge_slowdown
 
     limits = GateLimits(parse_limit(fail_if_slower))
@@ -74,7 +75,9 @@ def command(
         begun = time.monotonic()
         for attempt in count():
             now = _measure(out or Path(temporary) / "now", request, overwrite=attempt > 0)
-            comparison = compare(_only(before, request), now.records, (before.run, now.run), limits.share)
+            comparison = compare_records(
+                _only(before, request), now.records, (before.run, now.run), limits.max_slowdown
+            )
             gate = judge_slowdown(comparison, (before.run, now.run), limits)
             if gate.verdict != "not decided" or time.monotonic() - begun > MAX_START_S:
                 break
@@ -98,13 +101,14 @@ def _request(before: Profile, mpi_name: str | None) -> Request:
     have = set(before.records["scenario"])
     if not have.intersection(SCENARIOS):
         raise ProfileError(
-            f"{before.path} has neither {' nor '.join(SCENARIOS)}", f"make one: {own_command.line('probe', '--quick')}"
+            f"{before.path} has neither {' nor '.join(SCENARIOS)}",
+            f"make one: {own_command.command_line('probe', '--quick')}",
         )
     sizes = set(before.records["size_bytes"].drop_nulls())
     name = mpi_name or _same_mpi(before).name
     return Request(
         tier="quick", budget_s=BUDGET_S, launches=LAUNCHES, scenarios=tuple(one for one in SCENARIOS if one in have),
-        sizes=tuple(size for size in SIZES if size in sizes) or tuple(sorted(sizes)[:4]), mpi=mpi.choose(name).name,
+        sizes=tuple(size for size in SIZES if size in sizes) or tuple(sorted(sizes)[:4]), mpi=mpi.choose_mpi(name).name,
         only=(parse_filter(f"pingpong:state={STATE}"),) if "pingpong" in have else (),
         preferred_latencies_ns={one.pair or "": one.c2c_latency_ns for one in before.run.place if one.used},
     )  # fmt: skip
@@ -115,7 +119,7 @@ def _same_mpi(before: Profile) -> Installation:
     from nearfield import mpi
 
     family, version = before.run.mpi.family, before.run.mpi.version
-    found = [one for one in mpi.discover() if one.family == family]
+    found = [one for one in mpi.find_usable_mpis() if one.family == family]
     if not found:
         raise UsageError(f"{before.path} is of {family} {version}, which is not here", "name another one with --mpi")
     return next((one for one in found if one.version == version), found[0])
@@ -141,19 +145,19 @@ def _measure(folder: Path, request: Request, *, overwrite: bool) -> Profile:
 
     with ProgressDisplay() as display:
         outcome = probe(folder, request, resume=False, overwrite=overwrite, keep_samples=False, report=display)
-    if outcome.stopped_by:
+    if outcome.stop_signal:
         raise typer.Exit(outcome.exit_code)
-    if not outcome.saved:
+    if not outcome.is_saved:
         raise MeasurementError("nothing was measured in time", "try again when nothing else runs on this node")
     return load(folder)
 
 
 def _print(before: Profile, now: Profile, gate: GateResult) -> None:
     """Prints what differs in the set-up, and the verdict on each scenario."""
-    from nearfield.profile.differences import differences
+    from nearfield.profile.differences import profile_differences
 
     console = Terminal()
-    if changed := differences(before, now):
+    if changed := profile_differences(before, now):
         table = Table(Column("what differs", key=True), Column("then"), Column("now"))
         for words in changed:
             table.add_row(*map(escape, map(str, words)))
@@ -175,11 +179,13 @@ def _verdict(before: Profile, gate: GateResult) -> str:
 
 def _as_dict(before: Profile, now: Profile, gate: GateResult) -> dict[str, object]:
     from nearfield.cli.diff_tables import gate_as_dict
-    from nearfield.profile.differences import differences
+    from nearfield.profile.differences import profile_differences
 
     return {
         "profile": str(before.path),
         "created": before.run.created.isoformat(),
-        "differences": [{"what": what, "then": then, "now": today} for what, then, today in differences(before, now)],
+        "differences": [
+            {"what": what, "then": then, "now": today} for what, then, today in profile_differences(before, now)
+        ],
         "gate": gate_as_dict(gate),
     }

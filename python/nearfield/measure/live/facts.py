@@ -7,7 +7,7 @@ import platform
 import socket
 from pathlib import Path
 
-from nearfield.base.files import bracketed_choice, read_small_file
+from nearfield.base.files import read_bracketed_choice, read_small_file
 from nearfield.base.topology import CacheKind, Topology
 from nearfield.profile.schema import Cache, Host, Machine, MachineClock, Memory, Pages
 
@@ -22,9 +22,9 @@ def capture_machine(topology: Topology, ticks_per_ns: float | None) -> Machine:
         cores=len(topology.cores),
         pus=len(topology.pus),
         line_bytes=topology.line_bytes,
-        cache=_cache_tables(topology),
+        cache=_make_cache_tables(topology),
         memory=Memory(total_bytes=memory_bytes, numa_nodes=max(1, len(topology.numa_nodes))),
-        pages=_page_settings(),
+        pages=_capture_page_settings(),
         clock=MachineClock(tsc_ghz=ticks_per_ns),
     )
 
@@ -37,11 +37,11 @@ def capture_host(topology: Topology) -> Host:
         cpus=topology.pus,
         governor=read_small_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         load_1m=os.getloadavg()[0],
-        virtual=_hypervisor(),
+        virtual=_hypervisor_name(),
     )
 
 
-def _cache_tables(topology: Topology) -> list[Cache]:
+def _make_cache_tables(topology: Topology) -> list[Cache]:
     """Returns one table for all caches of equal level, kind and size."""
     tables: dict[tuple[int, CacheKind, int], Cache] = {}
     for cache in topology.caches:
@@ -61,20 +61,20 @@ def _cache_tables(topology: Topology) -> list[Cache]:
     return sorted(tables.values(), key=lambda c: (c.level, c.kind))
 
 
-def _page_settings() -> Pages:
+def _capture_page_settings() -> Pages:
     thp = Path("/sys/kernel/mm/transparent_hugepage")
     huge = read_small_file(thp / "hpage_pmd_size")
     free = read_small_file("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
     return Pages(
         base_bytes=os.sysconf("SC_PAGE_SIZE"),
         huge_bytes=int(huge) if huge else None,
-        transparent=bracketed_choice(thp / "enabled"),
-        shmem=bracketed_choice(thp / "shmem_enabled"),
+        transparent=read_bracketed_choice(thp / "enabled"),
+        shmem=read_bracketed_choice(thp / "shmem_enabled"),
         hugetlb_free=int(free) if free else None,
     )
 
 
-def _hypervisor() -> str | None:
+def _hypervisor_name() -> str | None:
     """Returns the vendor of the virtual machine; None on bare metal."""
     vendor = read_small_file("/sys/class/dmi/id/sys_vendor")
     return (vendor or "a hypervisor") if " hypervisor" in (read_small_file("/proc/cpuinfo") or "") else None

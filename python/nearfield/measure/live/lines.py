@@ -1,4 +1,4 @@
-"""Parses and validates the lines of the engine's output (JSON Lines). Nothing is trusted, because another user or a
+"""Parses and validates the lines of the engine's output (JSON Lines). Every line is checked, because another user or a
 crash may have changed a file before --resume reads it."""
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from pydantic import (
     model_validator,
 )
 
-from nearfield.measure.live.switches import Kind
-from nearfield.profile.records import CORE_COLUMNS, VERDICT, Side, Unit, Verdict
+from nearfield.measure.live.switches import DetectableSwitchKind
+from nearfield.profile.records import STANDARD_COLUMNS, VERDICT_COLUMN, Side, Unit, Verdict
 from nearfield.profile.schema import Calibration, Scenario
 
 
-def _reject_common_column(name: str) -> str:
-    """Returns the name of a parameter. Raises ValueError if all records have a column of that name."""
-    if name in CORE_COLUMNS or name == VERDICT:
+def _require_parameter_name(name: str) -> str:
+    """Returns the name of a parameter. Raises ValueError if the name is that of a standard record column."""
+    if name in STANDARD_COLUMNS or name == VERDICT_COLUMN:
         raise ValueError(f"'{name}' is a column of every record, not a parameter")
     return name
 
 
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+IdentifierName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 ScenarioName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
-Parameters = dict[Annotated[Name, AfterValidator(_reject_common_column)], Int64 | str]
+Parameters = dict[Annotated[IdentifierName, AfterValidator(_require_parameter_name)], Int64 | str]
 Samples = list[float | None]
 
 
@@ -64,7 +64,7 @@ class LaunchLine(Calibration):
 
 
 class PhaseLine(_Line):
-    """The activity of a launch before it measures; a sign of life only."""
+    """What a launch does before it measures. The line only shows that the launch is alive."""
 
     type: Literal["phase"]
     what: str
@@ -74,7 +74,7 @@ class SwitchLine(_Line):
     """A message size at which the MPI changes its protocol."""
 
     type: Literal["switch"]
-    kind: Kind
+    kind: DetectableSwitchKind
     size_bytes: Annotated[Int64, Field(ge=0)]
 
 
@@ -106,7 +106,7 @@ class ScenarioEndLine(_ScenarioLine):
 
 
 class _CaseLine(_ScenarioLine):
-    metric: Name
+    metric: IdentifierName
     parameters: Parameters
 
 
@@ -123,7 +123,7 @@ class SamplesLine(_CaseLine):
     disturbed: Samples = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _has_a_visit_for_each_sample(self) -> SamplesLine:
+    def _require_visit_per_sample(self) -> SamplesLine:
         for values, of in ((self.visits, "visits"), (self.c2c_latencies, "latencies")):
             if values and len(values) != len(self.samples):
                 raise ValueError(f"{len(self.samples)} samples of {len(values)} {of}")
@@ -167,14 +167,14 @@ Line = (
     LaunchLine | PhaseLine | SwitchLine | SkippedLine | ProgressLine | ScenarioEndLine | SamplesLine | StateLine
     | MissingLine | ErrorLine | EndLine
 )  # fmt: skip
-_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
-_SCENARIOS = TypeAdapter(list[DescribedScenario])
+_LINE_ADAPTER: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
+_SCENARIOS_ADAPTER = TypeAdapter(list[DescribedScenario])
 
 
 def parse_line(text: str) -> Line | None:
     """Returns the parsed line; None if the line is invalid."""
     try:
-        return _LINE.validate_json(text)
+        return _LINE_ADAPTER.validate_json(text)
     except ValidationError:
         return None
 
@@ -193,10 +193,10 @@ def read_lines(path: Path, scenarios: Collection[str] | None = None) -> Iterator
 
 def parse_scenarios(text: str) -> list[DescribedScenario]:
     """Parses the output of `engine --describe`. Raises ValueError if the text is invalid."""
-    return _SCENARIOS.validate_json(text)
+    return _SCENARIOS_ADAPTER.validate_json(text)
 
 
-def damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
+def find_damaged_line(path: Path, scenarios: Collection[str]) -> int | None:
     """Returns the number, counted from 1, of the first line that ends with a newline but is invalid; None if there is
     no such line."""
     number = sum(1 for _ in read_lines(path, scenarios)) + 1

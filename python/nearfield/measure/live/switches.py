@@ -20,8 +20,8 @@ _VARIABLE_NAME_PARTS: dict[SwitchKind, tuple[str, ...]] = {
     "step": ("max_send", "fbox", "eager", "threshold", "cell_size"),
 }
 _NODE_VARIABLE_PARTS = ("btl_sm", "btl_vader", "smsc", "shm", "ipc", "posix", "sm_")
-Kind = Literal["eager-limit", "unattended-limit", "single-copy"]
-EVIDENCE: dict[Kind, str] = {
+DetectableSwitchKind = Literal["eager-limit", "unattended-limit", "single-copy"]
+EVIDENCE_BY_KIND: dict[DetectableSwitchKind, str] = {
     "eager-limit": "beyond it MPI_Send returned only once the receive was posted",
     "unattended-limit": "beyond it MPI_Send returned only once the receiver was inside MPI",
     "single-copy": "beyond it the kernel copied the message (process_vm_readv/writev)",
@@ -33,21 +33,21 @@ class DetectedSwitch(NamedTuple):
 
     pair: str
     distance: str | None
-    kind: Kind
+    kind: DetectableSwitchKind
     size_bytes: int
 
 
-def name_switches(found: Iterable[DetectedSwitch], variables: dict[str, int]) -> list[Switch]:
+def name_switches(detected: Iterable[DetectedSwitch], variables: dict[str, int]) -> list[Switch]:
     """Returns one Switch per pair, kind and size, with the MPI_T variable that sets it. If launches disagree on the
     size, the majority decides."""
-    votes: dict[tuple[str, str | None, Kind], list[int]] = {}
-    for one in found:
+    votes: dict[tuple[str, str | None, DetectableSwitchKind], list[int]] = {}
+    for one in detected:
         votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
     switches: list[Switch] = []
     for (pair, distance, kind), sizes in votes.items():
         for size in _majority_sizes(kind, sizes, variables):
-            name = _variable_near(kind, size, variables)
-            switches.append(_make_switch(pair, distance, kind, size, name, variables, EVIDENCE[kind]))
+            name = _variable_for_payload(kind, size, variables)
+            switches.append(_make_switch(pair, distance, kind, size, name, variables, EVIDENCE_BY_KIND[kind]))
     return sorted(switches, key=lambda s: (s.pair or "", s.bytes))
 
 
@@ -59,13 +59,13 @@ def _majority_sizes(kind: SwitchKind, sizes: list[int], variables: dict[str, int
     agreed = sorted(size for size in votes if votes[size] == max_votes)
     if max_votes > 1:
         return agreed
-    named = [size for size in agreed if _variable_near(kind, size, variables)]
+    named = [size for size in agreed if _variable_for_payload(kind, size, variables)]
     return (named or [agreed[(len(agreed) - 1) // 2]])[:1]
 
 
 def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
     """Returns the switches, and a switch of kind "step" for every step of the ping-pong time that no protocol switch
-    explains. A step that a switch explains is added to the evidence of the switch."""
+    explains. If a switch explains a step, the step is appended to the evidence of the switch."""
     result = list(switches)
     pairs = {(r["pair"], r["distance"]) for r in rows if r["scenario"] == "pingpong"}
     for pair, distance in sorted(pairs, key=str):
@@ -91,33 +91,34 @@ def _explain_step(
     switches: list[Switch],
     pair: str | None,
     distance: str | None,
-    size: int,
-    beyond: int,
+    size_before: int,
+    size_after: int,
     factor: float,
     variables: dict[str, int],
 ) -> None:
-    percent = f"half_round_trip grows by {100 * (factor - 1):.0f} % more than its trend between {size} and {beyond} B"
-    causes = [s for s in switches if s.pair == pair and size <= s.bytes < beyond and s.kind != "step"]
+    percent = 100 * (factor - 1)
+    evidence = f"half_round_trip grows by {percent:.0f} % more than its trend between {size_before} and {size_after} B"
+    causes = [s for s in switches if s.pair == pair and size_before <= s.bytes < size_after and s.kind != "step"]
     for cause in causes:
-        cause.evidence = f"{cause.evidence}; {percent}"
+        cause.evidence = f"{cause.evidence}; {evidence}"
     if not causes:
-        name = _variable_at("step", size, beyond, variables)
-        switches.append(_make_switch(pair, distance, "step", size, name, variables, percent))
+        name = _variable_with_value("step", size_before, size_after, variables)
+        switches.append(_make_switch(pair, distance, "step", size_before, name, variables, evidence))
 
 
-def _variable_near(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
-    """Returns the variable whose threshold just admits a payload of `size` bytes; the threshold may include the message
-    header."""
-    return _variable_at(kind, size, int(1.1 * size) + 64, variables)
+def _variable_for_payload(kind: SwitchKind, size: int, variables: dict[str, int]) -> str | None:
+    """Returns the variable whose value is a threshold of `size` bytes or slightly more, since the threshold may include
+    the message header; None if there is none."""
+    return _variable_with_value(kind, size, int(1.1 * size) + 64, variables)
 
 
-def _variable_at(kind: SwitchKind, min_value: int, max_value: int, variables: dict[str, int]) -> str | None:
+def _variable_with_value(kind: SwitchKind, min_value: int, max_value: int, variables: dict[str, int]) -> str | None:
     """Returns the variable with a value from `min_value` to `max_value` whose name fits the kind best; None if there is
     none."""
-    near = [name for name, value in variables.items() if max(min_value, 2) <= value <= max_value]
-    inside = [name for name in near if any(word in name.lower() for word in _NODE_VARIABLE_PARTS)]
+    candidates = [name for name, value in variables.items() if max(min_value, 2) <= value <= max_value]
+    node_variables = [name for name in candidates if any(word in name.lower() for word in _NODE_VARIABLE_PARTS)]
     for word in _VARIABLE_NAME_PARTS[kind]:
-        fitting = [name for name in inside if word in name.lower()]
+        fitting = [name for name in node_variables if word in name.lower()]
         if fitting:
             return min(fitting, key=lambda name: (variables[name], name))
     return None

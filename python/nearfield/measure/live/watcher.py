@@ -15,7 +15,7 @@ from threading import Event, Thread
 from nearfield.base.cpu_load import ThreadOversubscription
 from nearfield.measure.live.lines import ProgressLine, ScenarioEndLine, parse_line
 
-OnProgress = Callable[[str, float], None]  # called with a scenario and the elapsed share of its time
+OnScenarioProgress = Callable[[str, float], None]  # called with a scenario and the elapsed share of its time
 
 MAX_SILENCE_S = 60.0  # maximum time without output on a quiet machine
 # Beginnings of progress lines. Other lines may be long, and parsing them would disturb the measurement.
@@ -23,51 +23,59 @@ _PROGRESS_LINE_STARTS = ('{"type":"progress"', '{"type":"scenario_end"')
 
 
 class LaunchProgress:
-    """The signs of life of one launch. `budgets` are the planned seconds of its scenarios, in order."""
+    """The progress of one launch and the time of its last output. `budget_s_by_scenario` maps its scenarios, in order,
+    to their planned seconds."""
 
     def __init__(
         self,
-        budgets: Mapping[str, float],
-        crowd: ThreadOversubscription | None = None,
+        budget_s_by_scenario: Mapping[str, float],
+        oversubscription: ThreadOversubscription | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._budgets, self._crowd, self._clock = budgets, crowd or ThreadOversubscription(), clock
-        self._latest = clock()
-        self._measures: float | None = None  # time of the first progress line
-        self._pace = 1.0  # ratio of elapsed to planned time
+        self._budget_s_by_scenario, self._oversubscription, self._clock = (
+            budget_s_by_scenario,
+            oversubscription or ThreadOversubscription(),
+            clock,
+        )
+        self._last_output_time = clock()
+        self._first_progress_time: float | None = None  # time of the first progress line
+        self._elapsed_to_planned_ratio = 1.0  # ratio of elapsed to planned time
 
     def record_output(self) -> None:
         """Records that the output has grown."""
-        self._latest = self._clock()
-        self._crowd.discard_samples()
+        self._last_output_time = self._clock()
+        self._oversubscription.discard_samples()
 
     def record_progress(self, scenario: str, share: float) -> None:
         """Records the elapsed share of a scenario, and updates the ratio of elapsed to planned time."""
-        names, now = list(self._budgets), self._clock()
+        names, now = list(self._budget_s_by_scenario), self._clock()
         if scenario not in names:
             return
-        self._measures = now if self._measures is None else self._measures
-        done_s = sum(self._budgets[name] for name in names[: names.index(scenario)]) + share * self._budgets[scenario]
+        self._first_progress_time = now if self._first_progress_time is None else self._first_progress_time
+        done_s = (
+            sum(self._budget_s_by_scenario[name] for name in names[: names.index(scenario)])
+            + share * self._budget_s_by_scenario[scenario]
+        )
         if done_s >= 1.0:
-            self._pace = (now - self._measures) / done_s
+            self._elapsed_to_planned_ratio = (now - self._first_progress_time) / done_s
 
     def slowdown(self) -> float:
-        """Returns the machine's slowdown relative to a quiet machine, at least 1: the larger of elapsed over planned
-        time and the oversubscription of the cores."""
-        return max(1.0, self._pace, self._crowd.slowdown())
+        """Returns the machine's slowdown relative to a quiet machine, at least 1: the ratio of elapsed to planned time,
+        or the oversubscription of the cores if that is larger."""
+        return max(1.0, self._elapsed_to_planned_ratio, self._oversubscription.slowdown())
 
     def silent_s(self) -> float:
         """Returns the seconds since the output last grew."""
-        return self._clock() - self._latest
+        return self._clock() - self._last_output_time
 
-    def is_dead(self) -> bool:
+    def is_hung(self) -> bool:
         """Returns whether the output has not grown for too long. Must be called about once per second, since each call
         samples the load of the machine."""
-        self._crowd.sample()
+        self._oversubscription.take_sample()
         return self.silent_s() > MAX_SILENCE_S * self.slowdown()
 
-    def silence_text(self) -> str:
-        """Returns how long the output has not grown, and the limit, as text for people."""
+    def format_silence(self) -> str:
+        """Returns a human-readable text on how long the output has not grown, and on the limit."""
         silent_s = self.silent_s()
         return (
             f"no sign of life for {silent_s:.0f} s, {silent_s / MAX_SILENCE_S:.1f} times as long as a launch on a "
@@ -75,30 +83,30 @@ class LaunchProgress:
         )
 
 
-class Watcher:
+class OutputWatcher:
     """Follows the growing output file in a thread while entered as a context."""
 
-    def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnProgress) -> None:
+    def __init__(self, path: Path, budgets: Mapping[str, float], on_progress: OnScenarioProgress) -> None:
         self._path, self._on_progress = path, on_progress
-        self._signs = LaunchProgress(budgets)
-        self.is_dead, self.silence = self._signs.is_dead, self._signs.silence_text
-        self._done = Event()
+        self._launch_progress = LaunchProgress(budgets)
+        self.is_hung, self.format_silence = self._launch_progress.is_hung, self._launch_progress.format_silence
+        self._stop_event = Event()
         self._thread = Thread(target=self._follow_output, daemon=True)
 
-    def __enter__(self) -> Watcher:
+    def __enter__(self) -> OutputWatcher:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._done.set()
+        self._stop_event.set()
         self._thread.join()
 
     def _follow_output(self) -> None:
         with suppress(OSError), self._path.open(encoding="utf-8", errors="replace") as file:
             rest = ""
-            while not self._done.is_set():
+            while not self._stop_event.is_set():
                 if new := file.read():
-                    self._signs.record_output()
+                    self._launch_progress.record_output()
                 *whole, rest = (rest + new).split("\n")
                 for text in whole:
                     if text.startswith(_PROGRESS_LINE_STARTS):
@@ -109,5 +117,5 @@ class Watcher:
         line = parse_line(text)
         if isinstance(line, (ProgressLine, ScenarioEndLine)):
             share = line.share if isinstance(line, ProgressLine) else 1.0
-            self._signs.record_progress(line.scenario, share)
+            self._launch_progress.record_progress(line.scenario, share)
             self._on_progress(line.scenario, share)

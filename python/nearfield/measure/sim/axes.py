@@ -10,19 +10,19 @@ from typing import TypeVar
 
 from nearfield._native import simulation
 from nearfield.base.errors import UsageError
-from nearfield.base.words import as_sentence, suggest
+from nearfield.base.words import as_sentence, suggest_name
 from nearfield.machine import DescribedMachine
-from nearfield.machine.native import LARGEST_SLOWDOWN, to_native
-from nearfield.measure.sim.cases import BASE_POLICY, Axes, Case, scenarios
+from nearfield.machine.native import MAX_MEMORY_SLOWDOWN, to_native
+from nearfield.measure.sim.cases import BASE_POLICY, SimulationAxes, SimulationCase, scenarios
 
 Item = TypeVar("Item")
-ALL_POLICIES = ("all",)  # the value of --policy that requests every policy
+ALL_POLICIES_OPTION = ("all",)  # the value of --policy that requests every policy
 
 
-def policy_order(policy: str) -> tuple[bool, int, str]:
+def policy_sort_key(policy: str) -> tuple[bool, int, str]:
     """Returns a sort key for policies: the base policy first, then the order of the simulator's list; variants with
     parameters follow their policy."""
-    names = [known.name for known in simulation.policies()]
+    names = [policy_spec.name for policy_spec in simulation.policies()]
     name = policy.partition(":")[0]
     return policy != BASE_POLICY, names.index(name) if name in names else len(names), policy
 
@@ -33,56 +33,56 @@ def policies_of(machine: DescribedMachine) -> tuple[str, ...]:
 
 
 def select_policies(machine: DescribedMachine, requested: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the requested policies; every policy of the machine if ALL_POLICIES are requested."""
-    return policies_of(machine) if requested == ALL_POLICIES else requested
+    """Returns the requested policies; every policy of the machine if ALL_POLICIES_OPTION is requested."""
+    return policies_of(machine) if requested == ALL_POLICIES_OPTION else requested
 
 
 def check_axes(machine: DescribedMachine, policies: Iterable[str], slowdowns: Iterable[float]) -> None:
     """Raises UsageError for an unknown policy, a policy that needs more cache levels than the machine has, or a memory
     slowdown out of range."""
-    known = {policy.name: policy for policy in simulation.policies()}
-    struct = to_native(machine)
+    policy_by_name = {policy.name: policy for policy in simulation.policies()}
+    native_machine = to_native(machine)
     for text in policies:
         name = text.partition(":")[0]
-        if name not in known:
-            raise UsageError(f"there is no policy '{name}'", as_sentence(suggest(name, known)))
+        if name not in policy_by_name:
+            raise UsageError(f"there is no policy '{name}'", as_sentence(suggest_name(name, policy_by_name)))
         try:
-            simulation.check_policy(text, struct)
+            simulation.check_policy(text, native_machine)
         except ValueError as error:
-            raise usage_error_from(error) from error
+            raise to_usage_error(error) from error
     for factor in slowdowns:
-        if not 1 <= factor <= LARGEST_SLOWDOWN:
-            raise UsageError(f"memory_slowdown: from 1 to {LARGEST_SLOWDOWN:g}, not {factor:g}")
+        if not 1 <= factor <= MAX_MEMORY_SLOWDOWN:
+            raise UsageError(f"memory_slowdown: from 1 to {MAX_MEMORY_SLOWDOWN:g}, not {factor:g}")
 
 
-def with_axes(cases: Iterable[Case], axes: Axes) -> Iterator[Case]:
-    """Yields every case with the policies and slowdowns of `axes`, split into as many runs as the simulator needs. A
-    case with several policies always contains the base policy. Cases inside a node get no policy, since no NIC takes
-    part."""
+def split_by_axes(cases: Iterable[SimulationCase], axes: SimulationAxes) -> Iterator[SimulationCase]:
+    """Yields every case with the policies and slowdowns of `axes`, split into as many cases as the simulator needs
+    runs. A case with several policies always contains the base policy. Cases inside a node get no policy, since they do
+    not involve a NIC."""
     for case in cases:
-        at_once = scenarios()[case.scenario].policies
+        max_policies_per_run = scenarios()[case.scenario].policies
         policies = axes.policies if crosses_the_network(case) else ()
         slowdowns = split_into_chunks(sorted(set(axes.slowdowns)), simulation.max_slowdowns) or [()]
-        for some, speeds in product(_split_policies(policies, at_once), slowdowns):
-            yield replace(case, axes=Axes(some, speeds, axes.repetitions))
+        for some, speeds in product(_split_policies(policies, max_policies_per_run), slowdowns):
+            yield replace(case, axes=SimulationAxes(some, speeds, axes.repetitions))
 
 
-def crosses_the_network(case: Case) -> bool:
+def crosses_the_network(case: SimulationCase) -> bool:
     """Returns whether messages of the case pass through NICs."""
     if case.place.distance:
-        return case.place.between_nodes
+        return case.place.is_between_nodes
     if case.scenario == "decomposition":
         return case.machine.network is not None
-    return int(case.values.get("nodes", 1)) > 1
+    return int(case.value_by_parameter.get("nodes", 1)) > 1
 
 
-def _split_policies(policies: tuple[str, ...], at_once: int) -> list[tuple[str, ...]]:
-    """Returns the policies in groups of at most `at_once`; each group contains the base policy unless `at_once` is
-    1."""
-    if not policies or at_once == 1:
+def _split_policies(policies: tuple[str, ...], max_policies_per_run: int) -> list[tuple[str, ...]]:
+    """Returns the policies in groups of at most `max_policies_per_run`; each group contains the base policy unless
+    `max_policies_per_run` is 1."""
+    if not policies or max_policies_per_run == 1:
         return [(policy,) for policy in policies] or [()]
     others = [policy for policy in policies if policy != BASE_POLICY]
-    return [(BASE_POLICY, *some) for some in split_into_chunks(others, at_once - 1) or [()]]
+    return [(BASE_POLICY, *some) for some in split_into_chunks(others, max_policies_per_run - 1) or [()]]
 
 
 def split_into_chunks(items: list[Item], max_size: int) -> list[tuple[Item, ...]]:
@@ -90,7 +90,8 @@ def split_into_chunks(items: list[Item], max_size: int) -> list[tuple[Item, ...]
     return [tuple(items[first : first + max_size]) for first in range(0, len(items), max_size)]
 
 
-def usage_error_from(error: ValueError) -> UsageError:
-    """Converts an error of the simulator: the text before the semicolon is the cause, the text after it the remedy."""
+def to_usage_error(error: ValueError) -> UsageError:
+    """Converts an error of the simulator to a UsageError: in its text, the cause precedes the semicolon, and the remedy
+    follows it."""
     cause, _, remedy = str(error).partition("; ")
     return UsageError(cause, as_sentence(remedy) if remedy else "")

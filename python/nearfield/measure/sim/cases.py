@@ -10,12 +10,12 @@ from itertools import product
 
 from nearfield._native import simulation
 from nearfield.base.errors import MeasurementError, UsageError
-from nearfield.base.words import suggest
+from nearfield.base.words import suggest_name
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import to_native
-from nearfield.machine.sweep import Setting, column_of, with_settings
+from nearfield.machine.sweep import SweepSetting, swept_column_of, with_settings
 from nearfield.measure.row import Row, identity_columns, missing_value_columns, parameters_of, value_columns
-from nearfield.measure.sim.places import NO_PAIR, Place
+from nearfield.measure.sim.places import ALL_CORES, SimulatedPair
 
 BASE_POLICY = "memory"  # the baseline NIC policy: incoming bytes go to memory
 # Scenarios on all ranks of a cluster; their cases have an `operation`.
@@ -23,9 +23,10 @@ OPERATION_SCENARIOS = ("collective", "application")
 SLOWDOWN_COLUMN, POLICY_COLUMN = "memory_slowdown", "policy"
 # For the scheduling estimate: set-up cost of a case on one node, and per node of several, in bytes of traffic.
 _SETUP_BYTES, _SETUP_BYTES_PER_NODE = 64e3, 500e3
-_MAX_LOADED_NODES = 48  # src/sim/run/scenarios/load.cpp
-_BYTES_OF_A_LINE = 8  # simulating a cache line of a collective takes as long as this many bytes of a pair scenario
-_LINES_OF_APPLICATION = 150  # simulated line accesses per cache line of a rank's data
+_MAX_NODES_UNDER_LOAD = 48  # src/sim/run/scenarios/load.cpp
+# The simulation of a cache line of a collective takes as long as that of this number of bytes of a pair scenario.
+_BYTES_PER_COLLECTIVE_LINE = 8
+_ACCESSES_PER_APPLICATION_LINE = 150  # simulated line accesses per cache line of a rank's data
 
 # Identifies the configuration of records: scenario, distance, and parameters including policy and memory slowdown.
 ConfigKey = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
@@ -50,9 +51,9 @@ def applications() -> dict[str, simulation.Application]:
 
 
 @dataclass(frozen=True)
-class Axes:
-    """The settings of a simulation that are no parameters of the case. An empty axis leaves the machine's own value and
-    adds no column to the records."""
+class SimulationAxes:
+    """The settings of a simulation that are not parameters of the case. If an axis is empty, the machine's own value
+    applies, and the records have no column for the axis."""
 
     policies: tuple[str, ...] = ()  # the order of simulated events is that under the first policy
     slowdowns: tuple[float, ...] = ()  # memory slowdown factors
@@ -60,19 +61,19 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Case:
-    """One simulation: a scenario with its parameters at a place of a machine, over some axes. `swept` are values that
-    replace those of the machine's file; each becomes a column of the records."""
+class SimulationCase:
+    """One simulation: a scenario with its parameters at a place of a machine, over some axes. `swept_values` are values
+    that replace those of the machine's file; each becomes a column of the records."""
 
     machine: DescribedMachine
     scenario: str
-    place: Place
+    place: SimulatedPair
     parameters: tuple[tuple[str, int | str], ...]
-    axes: Axes = Axes()
-    swept: Setting = ()
+    axes: SimulationAxes = SimulationAxes()
+    swept_values: SweepSetting = ()
 
     @cached_property
-    def values(self) -> dict[str, int | str]:
+    def value_by_parameter(self) -> dict[str, int | str]:
         """Returns the parameters: name -> value."""
         return dict(self.parameters)
 
@@ -81,35 +82,37 @@ class Case:
         return self.axes.repetitions or scenarios()[self.scenario].repetitions
 
     @property
-    def kind(self) -> str:
-        """Returns the operation, or otherwise the scenario. Cases of equal kind take equally long per unit of
-        `estimated_work`."""
-        return str(self.values["operation"]) if self.scenario in OPERATION_SCENARIOS else self.scenario
+    def work_kind(self) -> str:
+        """Returns the operation, or the scenario if the case has none. Cases of equal kind take equally long per unit
+        of `estimated_work`."""
+        return str(self.value_by_parameter["operation"]) if self.scenario in OPERATION_SCENARIOS else self.scenario
 
     def __str__(self) -> str:
         if self.scenario in OPERATION_SCENARIOS:
-            where = "".join(f", {key} {value}" for key, value in self.swept)
-            nodes = self.values.get("nodes", 1)
-            return f"{self.values['operation']} of {self.values['size_bytes']} B on {nodes} nodes{where}"
+            where = "".join(f", {key} {value}" for key, value in self.swept_values)
+            values = self.value_by_parameter
+            return f"{values['operation']} of {values['size_bytes']} B on {values.get('nodes', 1)} nodes{where}"
         return f"{self.scenario}, {self.place.distance or 'all cores'}"
 
     @property
     def _swept_columns(self) -> dict[str, int | float | str]:
-        return {column_of(key): value for key, value in self.swept}
+        return {swept_column_of(key): value for key, value in self.swept_values}
 
     def config_keys(self) -> list[ConfigKey]:
         """Returns the configuration keys of all records of this case: for each policy, one per memory slowdown, and one
         for records that do not depend on the slowdown."""
-        made = []
+        keys = []
         for policy in self.axes.policies or (None,):
             for slowdown in (*self.axes.slowdowns, None):
-                more = {POLICY_COLUMN: policy, SLOWDOWN_COLUMN: slowdown}
-                made.append(
+                axis_columns = {POLICY_COLUMN: policy, SLOWDOWN_COLUMN: slowdown}
+                keys.append(
                     _config_key(
-                        self.scenario, self.place.distance or None, {**self.values, **self._swept_columns, **more}
+                        self.scenario,
+                        self.place.distance or None,
+                        {**self.value_by_parameter, **self._swept_columns, **axis_columns},
                     )
                 )
-        return made
+        return keys
 
     def run(self) -> list[Row]:
         """Simulates the case and returns its records. Raises MeasurementError if the simulator rejects the case."""
@@ -118,8 +121,8 @@ class Case:
         try:
             results = simulation.run(
                 self.scenario,
-                to_native(with_settings(self.machine, self.swept)),
-                self.place.native(),
+                to_native(with_settings(self.machine, self.swept_values)),
+                self.place.to_native_place(),
                 list(self.parameters),
                 list(axes.policies),
                 list(axes.slowdowns or (1.0,)),
@@ -127,15 +130,15 @@ class Case:
             )
         except (ValueError, RuntimeError) as error:
             raise MeasurementError(f"{self} on {self.machine.name} cannot be simulated: {error}") from error
-        return [self._row_of(result) for result in results]
+        return [self._to_row(result) for result in results]
 
-    def _row_of(self, result: simulation.Result) -> Row:
-        more: dict[str, int | float | str] = {}
+    def _to_row(self, result: simulation.Result) -> Row:
+        axis_columns: dict[str, int | float | str] = {}
         if self.axes.policies:
-            more[POLICY_COLUMN] = self.axes.policies[result.variant]
+            axis_columns[POLICY_COLUMN] = self.axes.policies[result.variant]
         if self.axes.slowdowns and result.speed >= 0:
-            more[SLOWDOWN_COLUMN] = self.axes.slowdowns[result.speed]
-        of = identity_columns(
+            axis_columns[SLOWDOWN_COLUMN] = self.axes.slowdowns[result.speed]
+        identity = identity_columns(
             self.scenario,
             result.metric,
             result.unit,
@@ -143,9 +146,9 @@ class Case:
             distance=self.place.distance or None,
             pair=self.place.pair if self.place.distance else None,
             side=result.side or None,
-            parameters=self.values | self._swept_columns | more,
+            parameters=self.value_by_parameter | self._swept_columns | axis_columns,
         )
-        return of | (
+        return identity | (
             missing_value_columns(result.reason)
             if result.value is None
             else value_columns(result.value, result.low, result.high, result.n)
@@ -153,42 +156,44 @@ class Case:
 
     @property
     def estimated_work(self) -> float:
-        """Returns an estimate of the simulation time, in units of one cache line's path through a cache hierarchy."""
+        """Returns an estimate of the simulation time, in units of the time to simulate the access of one cache line."""
         policies = max(1, len(self.axes.policies))
         if self.scenario in OPERATION_SCENARIOS:
-            return self._work_of_operation() * policies
-        return self._bytes_moved() * policies / _BYTES_OF_A_LINE
+            return self._estimate_operation_work() * policies
+        return self._estimate_moved_bytes() * policies / _BYTES_PER_COLLECTIVE_LINE
 
-    def _work_of_operation(self) -> float:
+    def _estimate_operation_work(self) -> float:
         operation, size, ranks = (
-            str(self.values["operation"]),
-            int(self.values["size_bytes"]),
-            int(self.values["ranks"]),
+            str(self.value_by_parameter["operation"]),
+            int(self.value_by_parameter["size_bytes"]),
+            int(self.value_by_parameter["ranks"]),
         )
         if operation in applications():
-            lines = size / 128 * _LINES_OF_APPLICATION
+            lines = size / 128 * _ACCESSES_PER_APPLICATION_LINE
         else:
             lines = collectives()[operation].whole_bytes(size, ranks) / 128
         return self.repetitions * ranks * (20 + lines)
 
-    def _bytes_moved(self) -> float:
+    def _estimate_moved_bytes(self) -> float:
         """Returns an estimate of the bytes that all ranks read and write in all repetitions."""
-        size, nodes = float(self.values.get("size_bytes", 0)), 2 if self.place.between_nodes else 1
+        size, nodes = float(self.value_by_parameter.get("size_bytes", 0)), 2 if self.place.is_between_nodes else 1
         cores = self.machine.cores.value if self.machine.cores else 1
-        again = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/run/scenarios/pair.cpp
+        num_passes = min(max((1 << 20) / max(size, 1), 2), 20)  # as in src/sim/run/scenarios/pair.cpp
         if self.scenario == "stencil":
-            moved = 24 * 32 * size / 2
+            moved_bytes = 24 * 32 * size / 2
         elif self.scenario == "pages":
-            moved = cores * size / 2
+            moved_bytes = cores * size / 2
         elif self.scenario == "load":
             max_nodes = self.machine.network.max_nodes.value if self.machine.network else 1
-            ranks = min(max_nodes, int(self.values.get("nodes", _MAX_LOADED_NODES))) if nodes > 1 else cores
+            ranks = (
+                min(max_nodes, int(self.value_by_parameter.get("nodes", _MAX_NODES_UNDER_LOAD))) if nodes > 1 else cores
+            )
             nodes = ranks if nodes > 1 else 1
-            moved = again * size + 4 * ranks * float(self.values.get("load_bytes", 0))
+            moved_bytes = num_passes * size + 4 * ranks * float(self.value_by_parameter.get("load_bytes", 0))
         else:
-            strided = 4 if int(self.values.get("stride", 1)) > 1 else 1
-            moved = again * size * strided + 3 * float(self.values.get("cells", 0)) ** 3
-        return _SETUP_BYTES + (nodes > 1) * nodes * _SETUP_BYTES_PER_NODE + moved
+            strided = 4 if int(self.value_by_parameter.get("stride", 1)) > 1 else 1
+            moved_bytes = num_passes * size * strided + 3 * float(self.value_by_parameter.get("cells", 0)) ** 3
+        return _SETUP_BYTES + (nodes > 1) * nodes * _SETUP_BYTES_PER_NODE + moved_bytes
 
 
 def config_key_of(row: Row) -> ConfigKey:
@@ -203,52 +208,59 @@ def _config_key(scenario: str, distance: str | None, parameters: Mapping[str, in
 # ---- cases of a request
 
 
-def select_scenarios(wanted: Iterable[str]) -> list[simulation.Scenario]:
-    """Returns the wanted scenarios; the default ones if none are named. Raises UsageError for an unknown scenario."""
-    names = tuple(wanted)
+def select_simulated_scenarios(requested: Iterable[str]) -> list[simulation.Scenario]:
+    """Returns the requested scenarios; the default ones if none are requested. Raises UsageError for an unknown
+    scenario."""
+    names = tuple(requested)
     for name in names:
         if name not in scenarios():
-            raise UsageError(f"there is no simulated scenario '{name}'", suggest(name, scenarios()))
+            raise UsageError(f"there is no simulated scenario '{name}'", suggest_name(name, scenarios()))
     return [spec for name, spec in scenarios().items() if (name in names if names else spec.usual)]
 
 
 def cases_of_tier(
     machine: DescribedMachine,
     specs: Iterable[simulation.Scenario],
-    places: list[Place],
+    places: list[SimulatedPair],
     tier: str,
     sizes: tuple[int, ...] = (),
     nodes: tuple[int, ...] = (),
-) -> tuple[list[Case], list[tuple[str, str | None, str]]]:
-    """Returns the cases of a tier, those of a scenario and place in ascending size; and (scenario, distance, reason)
-    for each scenario that the machine cannot run."""
-    found: list[Case] = []
+) -> tuple[list[SimulationCase], list[tuple[str, str | None, str]]]:
+    """Returns the cases of a tier, for each scenario and place in ascending order of size, and a list of (scenario,
+    distance, reason) for scenarios that the machine cannot run."""
+    cases: list[SimulationCase] = []
     skipped: list[tuple[str, str | None, str]] = []
-    struct = to_native(machine)
+    native_machine = to_native(machine)
     for spec in specs:
         if spec.of_pair and not places:
             skipped.append((spec.name, None, "the machine's description has one core and no network: there is no pair"))
-        for place in places if spec.of_pair else [NO_PAIR]:
-            if reason := simulation.unable(spec.name, struct, place.native()):
+        for place in places if spec.of_pair else [ALL_CORES]:
+            if reason := simulation.unable(spec.name, native_machine, place.to_native_place()):
                 skipped.append((spec.name, place.distance or None, reason))
                 continue
-            made = simulation.cases(spec.name, struct, place.native(), tier, list(sizes), list(nodes))
-            mine = [Case(machine, spec.name, place, tuple(parameters)) for parameters in made]
-            found += sorted(filter(_has_send_mode, mine), key=lambda case: case.values.get("size_bytes", 0))
-    return found, skipped
+            parameter_sets = simulation.cases(
+                spec.name, native_machine, place.to_native_place(), tier, list(sizes), list(nodes)
+            )
+            cases_at_place = [
+                SimulationCase(machine, spec.name, place, tuple(parameters)) for parameters in parameter_sets
+            ]
+            cases += sorted(
+                filter(_has_send_mode, cases_at_place), key=lambda case: case.value_by_parameter.get("size_bytes", 0)
+            )
+    return cases, skipped
 
 
 def cases_of_values(
-    machine: DescribedMachine, scenario: str, places: Iterable[Place], parameters: dict[str, list[int | str]]
-) -> Iterator[Case]:
+    machine: DescribedMachine, scenario: str, places: Iterable[SimulatedPair], parameters: dict[str, list[int | str]]
+) -> Iterator[SimulationCase]:
     """Yields a case for every combination of the parameter values at every place."""
     for place in places:
         for values in product(*parameters.values()):
-            yield Case(machine, scenario, place, tuple(zip(parameters, values, strict=True)))
+            yield SimulationCase(machine, scenario, place, tuple(zip(parameters, values, strict=True)))
 
 
-def _has_send_mode(case: Case) -> bool:
+def _has_send_mode(case: SimulationCase) -> bool:
     """Returns whether the machine's description has the case's send mode. Every machine has the standard mode."""
     communication = case.machine.communication
     modes = {mode.name for mode in communication.mode} if communication else set()
-    return case.values.get("mode", "standard") in {"standard", *modes}
+    return case.value_by_parameter.get("mode", "standard") in {"standard", *modes}

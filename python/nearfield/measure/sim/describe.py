@@ -11,14 +11,14 @@ from nearfield._native import simulation
 from nearfield.machine import DescribedMachine
 from nearfield.measure.row import Row, parameters_of
 from nearfield.measure.sim.cases import POLICY_COLUMN, SLOWDOWN_COLUMN, scenarios
-from nearfield.measure.sim.places import Place, all_places
+from nearfield.measure.sim.places import SimulatedPair, all_places
 from nearfield.profile import schema
-from nearfield.profile.records import SWEPT_PREFIX
+from nearfield.profile.records import SWEPT_PARAMETER_PREFIX
 
-SIMULATOR = "2"  # version of the simulator; must change whenever the same input gives other results
-Skipped = tuple[str, str | None, str]  # scenario, distance, reason
+SIMULATOR_VERSION = "2"  # version of the simulator; must change whenever the same input gives other results
+SkippedScenario = tuple[str, str | None, str]  # scenario, distance, reason
 # Parameters that any simulated scenario may have -> their summary.
-AXIS_SUMMARIES = {
+SUMMARY_BY_AXIS = {
     "nodes": "on how many nodes",
     POLICY_COLUMN: "where the NIC puts incoming bytes; absent: as the machine's file says",
     SLOWDOWN_COLUMN: "how many times as slow memory is as the machine describes; absent: the number does not depend "
@@ -58,74 +58,79 @@ def describe_machine(machine: DescribedMachine) -> schema.Machine:
     )
 
 
-def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[Skipped]) -> dict[str, Any]:
+def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[SkippedScenario]) -> dict[str, Any]:
     """Returns the keyword arguments of `make_run` that only the sim backend knows."""
     distances = {row.get("distance") for row in rows}
     places = [place for place in all_places(machine) if place.distance in distances]
     return {
         "backend": "sim",
         "simulated": machine.name,
-        "simulator": SIMULATOR,
-        "mpi": _mpi_table(machine),
+        "simulator": SIMULATOR_VERSION,
+        "mpi": _make_mpi_table(machine),
         "host": schema.Host(name=socket.gethostname(), kernel=f"{platform.system()} {platform.release()}"),
         "scenarios": [describe_scenario(spec, [row for row in rows if row["scenario"] == spec.name])
                       for spec in scenarios().values()],
         "switch": [switch for place in places for switch in _eager_limit_switches(machine, place)],
         "skipped": [schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
-        "counters": _counter_states(rows),
+        "counters": _counter_availability(rows),
     }  # fmt: skip
 
 
-def _mpi_table(machine: DescribedMachine) -> schema.Mpi:
+def _make_mpi_table(machine: DescribedMachine) -> schema.Mpi:
     node = machine.messaging.node if machine.messaging else None
     return schema.Mpi(
         name="simulated",
         family="simulated",
-        version=SIMULATOR,
+        version=SIMULATOR_VERSION,
         library="the simulator's own MPI: protocols and limits of the machine's description, MPICH 1.2.7's collectives",
         transport=node.value if node else "copy-in-copy-out",
         launcher="none",
     )
 
 
-def _eager_limit_switches(machine: DescribedMachine, place: Place) -> list[schema.Switch]:
+def _eager_limit_switches(machine: DescribedMachine, place: SimulatedPair) -> list[schema.Switch]:
     """Returns the eager limit in the machine's description as protocol switches of the pair at this place."""
     messaging = machine.messaging
     if messaging is None:
         return []
-    key = "eager_bytes" if place.between_nodes else "node_eager_bytes"
+    key = "eager_bytes" if place.is_between_nodes else "node_eager_bytes"
     limit, protocol = (
         getattr(messaging, key),
         messaging.network.value if messaging.network else _PROTOCOLS_WITH_EAGER_LIMIT[0],
     )
-    if not limit or not limit.value or (place.between_nodes and protocol not in _PROTOCOLS_WITH_EAGER_LIMIT):
+    if not limit or not limit.value or (place.is_between_nodes and protocol not in _PROTOCOLS_WITH_EAGER_LIMIT):
         return []
-    single = not place.between_nodes and messaging.node is not None and messaging.node.value == "single-copy"
-    kinds: list[schema.SwitchKind] = ["eager-limit", "single-copy"] if single else ["eager-limit"]
-    known = {"pair": place.pair, "distance": place.distance, "bytes": limit.value}
-    return [schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **known) for kind in kinds]
+    has_single_copy = (
+        not place.is_between_nodes and messaging.node is not None and messaging.node.value == "single-copy"
+    )
+    kinds: list[schema.SwitchKind] = ["eager-limit", "single-copy"] if has_single_copy else ["eager-limit"]
+    switch_fields = {"pair": place.pair, "distance": place.distance, "bytes": limit.value}
+    return [
+        schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **switch_fields)
+        for kind in kinds
+    ]
 
 
-def _counter_states(rows: list[Row]) -> dict[str, str]:
+def _counter_availability(rows: list[Row]) -> dict[str, str]:
     """Returns the simulated counters that measured profiles have, too: counter -> "available", or the reason why it has
     no value."""
-    found = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
+    availability_by_counter = {row["metric"]: row.get("note") or "available" for row in rows if row["unit"] == "count"}
     names = ("page_faults", "l1d_misses", "llc_accesses", "llc_misses", "dtlb_misses")
-    return {name: found[name] for name in names if name in found}
+    return {name: availability_by_counter[name] for name in names if name in availability_by_counter}
 
 
 def describe_scenario(spec: simulation.Scenario, rows: Iterable[Row] = ()) -> schema.Scenario:
     """Returns the [[scenario]] table of run.toml, with the axes and additional metrics that occur in the rows."""
     rows = list(rows)
     present = {name: None for row in rows for name in parameters_of(row)}
-    axes = [name for name in AXIS_SUMMARIES if name in present]
-    swept = [name for name in present if name.startswith(SWEPT_PREFIX)]
+    axes = [name for name in SUMMARY_BY_AXIS if name in present]
+    swept = [name for name in present if name.startswith(SWEPT_PARAMETER_PREFIX)]
     metrics = {row["metric"] for row in rows}
     return schema.Scenario(
         name=spec.name,
         summary=spec.summary,
         parameters=[schema.ParameterInfo(name=p.name, summary=p.summary) for p in spec.parameters]
-        + [schema.ParameterInfo(name=name, summary=AXIS_SUMMARIES[name]) for name in axes]
+        + [schema.ParameterInfo(name=name, summary=SUMMARY_BY_AXIS[name]) for name in axes]
         + [schema.ParameterInfo(name=name, summary=SWEPT_KEY_SUMMARY) for name in swept],
         metrics=[schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary) for m in spec.metrics]
         + [schema.MetricInfo(name=m.name, unit=m.unit, summary=m.summary)

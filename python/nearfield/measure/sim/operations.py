@@ -1,6 +1,6 @@
 """Expands requested collectives and applications to cases: every operation at every size on every number of nodes,
-under several policies and memory slowdowns. Computes from the records the share of time that each policy saves over the
-base policy."""
+under several policies and memory slowdowns. Computes from the records the share of time that each policy saves relative
+to the base policy."""
 
 from __future__ import annotations
 
@@ -11,60 +11,63 @@ from typing import Any
 
 from nearfield._native import simulation
 from nearfield.base.errors import UsageError
-from nearfield.base.words import as_sentence, suggest
+from nearfield.base.words import as_sentence, suggest_name
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import to_native
-from nearfield.machine.sweep import Sweep, Value, setting_combinations, with_settings
-from nearfield.measure.request import LARGEST_SIZE
+from nearfield.machine.sweep import Sweep, SweepValue, setting_combinations, with_settings
+from nearfield.measure.request import MAX_MESSAGE_BYTES
 from nearfield.measure.row import Row
 from nearfield.measure.sim.axes import (
-    ALL_POLICIES,
+    ALL_POLICIES_OPTION,
     check_axes,
-    policy_order,
+    policy_sort_key,
     select_policies,
+    split_by_axes,
     split_into_chunks,
-    usage_error_from,
-    with_axes,
+    to_usage_error,
 )
-from nearfield.measure.sim.cases import BASE_POLICY, Axes, Case, applications, collectives
-from nearfield.measure.sim.places import NO_PAIR
+from nearfield.measure.sim.cases import BASE_POLICY, SimulationAxes, SimulationCase, applications, collectives
+from nearfield.measure.sim.places import ALL_CORES
 
-COLLECTIVE_SIZES = tuple(1 << exponent for exponent in range(10, 21))
+DEFAULT_COLLECTIVE_SIZES_BYTES = tuple(1 << exponent for exponent in range(10, 21))
 MAX_REPETITIONS = 10_000
 
 
 @dataclass(frozen=True)
-class Operations:
+class OperationRequest:
     """The requested collectives and applications with their axes. Raises UsageError if one of them cannot be
     simulated."""
 
     machine: DescribedMachine
     names: tuple[str, ...]  # collectives and applications
-    # Bytes per rank, or with total_bytes of a collective's whole buffer; empty: the default sizes of each operation.
+    # Bytes per rank, or with `uses_total_sizes` of a collective's whole buffer; empty: the default sizes of each
+    # operation.
     sizes: tuple[int, ...]
     nodes: tuple[int, ...]
     policies: tuple[str, ...]  # empty: all that the machine has cache levels for; the base policy is added
     slowdowns: tuple[float, ...] = (1.0,)
     ranks_per_node: int = 1
     repetitions: int | None = None  # None: the default of each operation
-    total_bytes: bool = False  # sizes of collectives are those of the whole buffer, not of a rank's block
+    uses_total_sizes: bool = False  # sizes of collectives are those of the whole buffer, not of a rank's block
     # Simulates each policy in a separate run, so that no policy determines the message order of another.
-    independent_runs: bool = False
+    uses_independent_runs: bool = False
 
     def __post_init__(self) -> None:
         self._check_names()
         self._check_numbers()
-        policies = select_policies(self.machine, self.policies or ALL_POLICIES)
+        policies = select_policies(self.machine, self.policies or ALL_POLICIES_OPTION)
         object.__setattr__(self, "policies", tuple(dict.fromkeys((BASE_POLICY, *policies))))
         check_axes(self.machine, self.policies, self.slowdowns)
         for name, nodes in product(self.names, self.nodes):
             self._check_by_simulator(name, nodes)
 
-    def cases(self) -> list[Case]:
+    def cases(self) -> list[SimulationCase]:
         """Returns the cases of every combination. A case contains as many policies and slowdowns as one simulation run
-        supports; with `independent_runs`, a single policy."""
-        cases = list(with_axes(self._cases_without_axes(), Axes(self.policies, self.slowdowns, self.repetitions)))
-        if not self.independent_runs:
+        supports; with `uses_independent_runs`, a single policy."""
+        cases = list(
+            split_by_axes(self._cases_without_axes(), SimulationAxes(self.policies, self.slowdowns, self.repetitions))
+        )
+        if not self.uses_independent_runs:
             return cases
         return [
             replace(case, axes=replace(case.axes, policies=some))
@@ -72,16 +75,16 @@ class Operations:
             for some in split_into_chunks(list(case.axes.policies), 1) or [()]
         ]
 
-    def _cases_without_axes(self) -> Iterator[Case]:
+    def _cases_without_axes(self) -> Iterator[SimulationCase]:
         for name, nodes in product(self.names, self.nodes):
             for size in self._sizes_of(name, nodes):
                 yield self._make_case(name, size, nodes)
 
-    def _make_case(self, name: str, size: int, nodes: int) -> Case:
+    def _make_case(self, name: str, size: int, nodes: int) -> SimulationCase:
         scenario = "application" if name in applications() else "collective"
         ranks = nodes * self.ranks_per_node
         parameters = (("operation", name), ("size_bytes", size), ("ranks", ranks), ("nodes", nodes))
-        return Case(self.machine, scenario, NO_PAIR, parameters)
+        return SimulationCase(self.machine, scenario, ALL_CORES, parameters)
 
     def _sizes_of(self, name: str, nodes: int) -> list[int]:
         """Returns the sizes to pass to a call, in bytes; [0] for a barrier."""
@@ -91,20 +94,27 @@ class Operations:
         unit = collectives()[name].whole_bytes(1, ranks)  # bytes of the whole buffer per byte of the size argument
         if unit == 0:
             return [0]
-        return sorted({max(1, size // unit) if self.total_bytes else size for size in self.sizes or COLLECTIVE_SIZES})
+        return sorted(
+            {
+                max(1, size // unit) if self.uses_total_sizes else size
+                for size in self.sizes or DEFAULT_COLLECTIVE_SIZES_BYTES
+            }
+        )
 
     def _check_names(self) -> None:
         specs = {**collectives(), **applications()}
         for name in self.names:
             if name not in specs:
-                raise UsageError(f"there is no collective or application '{name}'", as_sentence(suggest(name, specs)))
+                raise UsageError(
+                    f"there is no collective or application '{name}'", as_sentence(suggest_name(name, specs))
+                )
         if not self.names:
-            raise UsageError("there is no collective or application to simulate", as_sentence(suggest("", specs)))
+            raise UsageError("there is no collective or application to simulate", as_sentence(suggest_name("", specs)))
 
     def _check_numbers(self) -> None:
         for size in self.sizes:
-            if not 0 <= size <= LARGEST_SIZE:
-                raise UsageError(f"{size} B is not a size of 0 B to {LARGEST_SIZE} B", "An MPI count is an int.")
+            if not 0 <= size <= MAX_MESSAGE_BYTES:
+                raise UsageError(f"{size} B is not a size of 0 B to {MAX_MESSAGE_BYTES} B", "An MPI count is an int.")
         if self.repetitions is not None and not 1 <= self.repetitions <= MAX_REPETITIONS:
             raise UsageError(f"{self.repetitions} repetitions: from 1 to {MAX_REPETITIONS}")
         some_collective = any(name in collectives() for name in self.names)
@@ -122,29 +132,29 @@ class Operations:
         for size in self._sizes_of(name, nodes) if name in applications() else [0]:
             case = self._make_case(name, size, nodes)
             try:
-                simulation.run(case.scenario, to_native(self.machine), NO_PAIR.native(), list(case.parameters),
-                               repetitions=0, memory_effects=False)  # fmt: skip
+                simulation.run(case.scenario, to_native(self.machine), ALL_CORES.to_native_place(),
+                               list(case.parameters), repetitions=0, memory_effects=False)  # fmt: skip
             except ValueError as error:
-                raise usage_error_from(error) from error
+                raise to_usage_error(error) from error
 
 
-def swept_cases(operations: Operations, sweeps: Iterable[Sweep]) -> list[Case]:
+def swept_cases(operations: OperationRequest, sweeps: Iterable[Sweep]) -> list[SimulationCase]:
     """Returns the cases of every combination of the values of the sweeps. Raises UsageError if the machine cannot have
     a combination."""
     return [
-        replace(case, machine=operations.machine, swept=setting)
+        replace(case, machine=operations.machine, swept_values=setting)
         for setting in setting_combinations(sweeps)
         for case in replace(operations, machine=with_settings(operations.machine, setting)).cases()
     ]
 
 
-_Key = tuple[Any, ...]  # operation, nodes, ranks, bytes, slowdown, values of the sweeps
-METRIC = "mean_time"  # paper S4, section 4.4, averages over the runs
+_CaseKey = tuple[Any, ...]  # operation, nodes, ranks, bytes, slowdown, values of the sweeps
+TIME_METRIC = "mean_time"  # paper S4 (papers/README.md), section 4.4, averages over the runs
 
 
 @dataclass
-class Savings:
-    """The share of time that each policy saves over the base policy, for one operation at one size and memory
+class PolicySavings:
+    """The share of time that each policy saves relative to the base policy, for one operation at one size and memory
     slowdown."""
 
     operation: str
@@ -153,29 +163,31 @@ class Savings:
     size_bytes: int
     slowdown: float
     base_ns: float
-    swept: dict[str, Value] = field(default_factory=dict)  # swept key of the machine's file -> value
+    swept: dict[str, SweepValue] = field(default_factory=dict)  # swept key of the machine's file -> value
     by_policy: dict[str, float] = field(default_factory=dict)  # policy -> saved share of the base policy's time
 
 
-def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[Savings]:
+def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[PolicySavings]:
     """Returns the savings for each operation, number of nodes, size, memory slowdown and swept value. Omits cases
     without a record of the base policy."""
-    columns = {sweep.column: sweep.key for sweep in sweeps}
-    times: dict[tuple[_Key, str], float] = {}
+    key_by_column = {sweep.column: sweep.key for sweep in sweeps}
+    time_by_case_and_policy: dict[tuple[_CaseKey, str], float] = {}
     for row in rows:
-        if row["metric"] == METRIC:
-            names = ("operation", "nodes", "ranks", "size_bytes", "memory_slowdown", *columns)
+        if row["metric"] == TIME_METRIC:
+            names = ("operation", "nodes", "ranks", "size_bytes", "memory_slowdown", *key_by_column)
             case = tuple(row.get(name) for name in names)
-            times[case, row["policy"]] = row["value"]
-    found: dict[_Key, Savings] = {}
-    for key in sorted(times, key=lambda key: (key[0], policy_order(key[1]))):
+            time_by_case_and_policy[case, row["policy"]] = row["value"]
+    savings_by_case: dict[_CaseKey, PolicySavings] = {}
+    for key in sorted(time_by_case_and_policy, key=lambda key: (key[0], policy_sort_key(key[1]))):
         case, policy = key
-        base_ns = times.get((case, BASE_POLICY))
+        base_ns = time_by_case_and_policy.get((case, BASE_POLICY))
         if base_ns is None:
             continue
         operation, nodes, ranks, size, slowdown, *values = case
-        swept = dict(zip(columns.values(), values, strict=True))
-        one = found.setdefault(case, Savings(operation, nodes, ranks, size, slowdown, base_ns, swept))
+        swept = dict(zip(key_by_column.values(), values, strict=True))
+        savings = savings_by_case.setdefault(
+            case, PolicySavings(operation, nodes, ranks, size, slowdown, base_ns, swept)
+        )
         if policy != BASE_POLICY:
-            one.by_policy[policy] = 1 - times[key] / base_ns if base_ns else 0.0
-    return list(found.values())
+            savings.by_policy[policy] = 1 - time_by_case_and_policy[key] / base_ns if base_ns else 0.0
+    return list(savings_by_case.values())

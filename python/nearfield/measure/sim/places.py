@@ -9,35 +9,35 @@ from dataclasses import dataclass
 from nearfield._native import memory, simulation
 from nearfield.base.errors import UsageError
 from nearfield.base.topology import Topology
-from nearfield.base.words import suggest
+from nearfield.base.words import suggest_name
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import to_native
 
-MAX_NODES = 256  # maximum number of nodes among which distances are searched
+MAX_SEARCHED_NODES = 256  # maximum number of nodes among which distances are searched
 
 
 @dataclass(frozen=True)
-class Place:
-    """A pair of ranks at a distance. Inside a node, `own` and `peer` are core numbers. Between nodes, the ranks are on
-    core 0 of node 0 and on core 0 of node `peer`."""
+class SimulatedPair:
+    """A pair of ranks at a distance. Inside a node, the ranks are on the cores `core` and `peer_core_or_node`. Between
+    nodes, they are on core 0 of node 0 and on core 0 of node `peer_core_or_node`."""
 
     distance: str
-    own: int
-    peer: int
+    core: int
+    peer_core_or_node: int
 
     @property
-    def between_nodes(self) -> bool:
+    def is_between_nodes(self) -> bool:
         return self.distance.startswith("network-")
 
     @property
     def pair(self) -> str:
-        return f"n0:0-n{self.peer}:0" if self.between_nodes else f"{self.own}-{self.peer}"
+        return f"n0:0-n{self.peer_core_or_node}:0" if self.is_between_nodes else f"{self.core}-{self.peer_core_or_node}"
 
-    def native(self) -> simulation.Place:
-        return simulation.Place(self.between_nodes, self.own, self.peer)
+    def to_native_place(self) -> simulation.Place:
+        return simulation.Place(self.is_between_nodes, self.core, self.peer_core_or_node)
 
 
-NO_PAIR = Place("", 0, 1)  # stands for all cores, in scenarios that are not of a pair
+ALL_CORES = SimulatedPair("", 0, 1)  # stands for all cores, in scenarios that are not of a pair
 
 
 def topology_of(machine: DescribedMachine) -> Topology:
@@ -49,35 +49,37 @@ def topology_of(machine: DescribedMachine) -> Topology:
         objects.append((cache.shared_by.value, f"l{level}:{{}}(size={cache.size_bytes.value})"))
     if machine.memory.shared_by:
         objects.append((machine.memory.shared_by.value, "pack:{} [numa]"))
-    words, outer = ["" if machine.memory.shared_by else "[numa]"], machine.cores.value
+    levels, num_outer = ["" if machine.memory.shared_by else "[numa]"], machine.cores.value
     for covered, word in sorted(objects, key=lambda o: (-o[0], _object_order(o[1]))):
-        words.append(word.format(max(1, outer // covered)))
-        outer = covered
-    return Topology.from_synthetic(" ".join(words).strip())
+        levels.append(word.format(max(1, num_outer // covered)))
+        num_outer = covered
+    return Topology.from_synthetic(" ".join(levels).strip())
 
 
 def topology_xml(machine: DescribedMachine) -> str:
-    """Returns hwloc's XML of a node, with the memory size set to 0, because hwloc invents a size that no description
-    states."""
-    return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).xml())
+    """Returns hwloc's XML of a node. The memory size is set to 0, since the description of the machine has none and
+    hwloc would make one up."""
+    return re.sub(r'local_memory="\d+"', 'local_memory="0"', topology_of(machine).to_xml())
 
 
-def _object_order(word: str) -> int:
+def _object_order(topology_object: str) -> int:
     """Returns the nesting order of topology objects that cover the same cores: package, caches from the outermost,
     core, PU."""
     order = ["pack", "l8", "l7", "l6", "l5", "l4", "l3", "l2", "l1", "core", "pu"]
-    return order.index(word.partition(":")[0])
+    return order.index(topology_object.partition(":")[0])
 
 
-def all_places(machine: DescribedMachine) -> list[Place]:
+def all_places(machine: DescribedMachine) -> list[SimulatedPair]:
     """Returns one pair of ranks per distance, nearest first."""
-    inside = topology_of(machine).representatives()
+    inside = topology_of(machine).representative_pairs()
     if linked := _pairs_between_hubs(machine):
         inside.pop("same-node", None)  # the routers-* distances subdivide it
-    return [Place(distance, *cores) for distance, cores in inside.items()] + linked + _pairs_between_nodes(machine)
+    return (
+        [SimulatedPair(distance, *cores) for distance, cores in inside.items()] + linked + _pairs_between_nodes(machine)
+    )
 
 
-def _pairs_between_hubs(machine: DescribedMachine) -> list[Place]:
+def _pairs_between_hubs(machine: DescribedMachine) -> list[SimulatedPair]:
     """Returns the pairs of core 0 with the first core at each number of routers; [] if the machine has no linked
     hubs."""
     if not (machine.links and machine.memory and machine.memory.shared_by):
@@ -85,33 +87,35 @@ def _pairs_between_hubs(machine: DescribedMachine) -> list[Place]:
     first: dict[int, int] = {}
     for hub, links in list(enumerate(memory.hops_of_hubs(to_native(machine))))[1:]:
         first.setdefault(links + 1, hub * machine.memory.shared_by.value)
-    return [Place(f"routers-{count}", 0, core) for count, core in sorted(first.items())]
+    return [SimulatedPair(f"routers-{count}", 0, core) for count, core in sorted(first.items())]
 
 
-def _pairs_between_nodes(machine: DescribedMachine) -> list[Place]:
+def _pairs_between_nodes(machine: DescribedMachine) -> list[SimulatedPair]:
     """Returns the pairs of node 0 with the first node at each number of hops; [] without a network."""
     if not machine.network or not machine.nic or machine.network.max_nodes.value < 2:
         return []
-    hops = simulation.hops(to_native(machine), min(machine.network.max_nodes.value, MAX_NODES))
+    hops = simulation.hops(to_native(machine), min(machine.network.max_nodes.value, MAX_SEARCHED_NODES))
     first: dict[int, int] = {}
     for node, count in list(enumerate(hops))[1:]:
         first.setdefault(count, node)
-    return [Place(f"network-{count}", 0, node) for count, node in sorted(first.items())]
+    return [SimulatedPair(f"network-{count}", 0, node) for count, node in sorted(first.items())]
 
 
-def choose_places(machine: DescribedMachine, tier: str, wanted: tuple[str, ...]) -> list[Place]:
-    """Returns the pairs at the wanted distances, or those of the tier: all distances inside a node, and of the
-    distances between nodes the nearest (quick), the nearest and the farthest (default), or all (full). Raises
-    UsageError for a distance that the machine does not have."""
+def choose_places(machine: DescribedMachine, tier: str, distances: tuple[str, ...]) -> list[SimulatedPair]:
+    """Returns the pairs at these distances. Without distances, returns those of the tier: all distances inside a node,
+    and of the distances between nodes the nearest (quick), the nearest and the farthest (default), or all (full).
+    Raises UsageError for a distance that the machine does not have."""
     places = all_places(machine)
     names = [place.distance for place in places]
-    for name in wanted:
+    for name in distances:
         if name not in names:
-            has = f"It has {', '.join(names)}." if names else "It has one core and no network."
-            near = suggest(name, names) if names else ""
-            raise UsageError(f"{machine.name} has no distance '{name}'", f"{has} {near}".strip())
-    if wanted:
-        return [place for place in places if place.distance in wanted]
-    across = [place for place in places if place.between_nodes]
-    of_network = {"quick": across[:1], "default": across[:1] + across[1:][-1:]}.get(tier, across)
-    return [place for place in places if not place.between_nodes] + of_network
+            machine_distances = f"It has {', '.join(names)}." if names else "It has one core and no network."
+            suggestion = suggest_name(name, names) if names else ""
+            raise UsageError(f"{machine.name} has no distance '{name}'", f"{machine_distances} {suggestion}".strip())
+    if distances:
+        return [place for place in places if place.distance in distances]
+    between_nodes = [place for place in places if place.is_between_nodes]
+    selected = {"quick": between_nodes[:1], "default": between_nodes[:1] + between_nodes[1:][-1:]}.get(
+        tier, between_nodes
+    )
+    return [place for place in places if not place.is_between_nodes] + selected

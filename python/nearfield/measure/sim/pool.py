@@ -20,39 +20,40 @@ from nearfield import _native
 from nearfield.base.errors import MeasurementError, NodeLostError, UsageError
 from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.row import Row
-from nearfield.measure.sim.cases import Case
+from nearfield.measure.sim.cases import SimulationCase
 
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-Finished = tuple[Case, list[Row], float]  # a case, its records, and the duration of its simulation in seconds
-Runner = Callable[[list[Case]], Iterator[Finished]]
+# A case, its records, and the duration of its simulation in seconds.
+FinishedCase = tuple[SimulationCase, list[Row], float]
+CaseRunner = Callable[[list[SimulationCase]], Iterator[FinishedCase]]
 POLL_INTERVAL_S = 0.2  # maximum delay until Ctrl-C takes effect
-ABORT_LIMIT_S = 2.0  # time limit of MPI_Abort, which may wait for a dead node
+ABORT_TIMEOUT_S = 2.0  # time limit of MPI_Abort, which may wait for a dead node
 
 
-def usable_cores() -> int:
+def num_usable_cores() -> int:
     """Returns the number of cores in this process's affinity mask."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def run_sequentially(cases: list[Case], guard: InterruptGuard | None = None) -> Iterator[Finished]:
+def run_sequentially(cases: list[SimulationCase], guard: InterruptGuard | None = None) -> Iterator[FinishedCase]:
     """Simulates the cases in this process, and yields each with its records and seconds. Ctrl-C interrupts a running
     case."""
     for case in cases:
-        yield case, *(guard or InterruptGuard()).run(lambda case=case: _run_timed(case))  # type: ignore[misc]
+        yield case, *(guard or InterruptGuard()).run(lambda case=case: _run_and_time(case))  # type: ignore[misc]
 
 
-def _run_timed(case: Case) -> tuple[list[Row], float]:
+def _run_and_time(case: SimulationCase) -> tuple[list[Row], float]:
     """Simulates a case. Returns its records and the duration in seconds."""
     started = time.monotonic()
     return case.run(), time.monotonic() - started
 
 
-def runner_on_cores(jobs: int, guard: InterruptGuard | None = None) -> Runner:
+def make_runner_on_cores(jobs: int, guard: InterruptGuard | None = None) -> CaseRunner:
     """Returns a runner that simulates in `jobs` worker processes; in this process if `jobs` is 1."""
 
-    def run(cases: list[Case]) -> Iterator[Finished]:
+    def run(cases: list[SimulationCase]) -> Iterator[FinishedCase]:
         if min(jobs, len(cases)) <= 1:
             yield from run_sequentially(cases, guard)
             return
@@ -62,13 +63,13 @@ def runner_on_cores(jobs: int, guard: InterruptGuard | None = None) -> Runner:
     return run
 
 
-def runner_on_mpi(guard: InterruptGuard) -> Runner:
+def make_runner_on_mpi(guard: InterruptGuard) -> CaseRunner:
     """Returns a runner that simulates on the other ranks of this MPI job."""
     executor_type = mpi_executor()
 
-    def run(cases: list[Case]) -> Iterator[Finished]:
+    def run(cases: list[SimulationCase]) -> Iterator[FinishedCase]:
         hub = None if _is_job_on_one_node() else _native.NodeHub()
-        executor = executor_type(initializer=_join_watch, initargs=(hub.address,)) if hub else executor_type()
+        executor = executor_type(initializer=_join_node_watch, initargs=(hub.address,)) if hub else executor_type()
         try:
             yield from _run_on_executor(executor, cases, guard, hub)
         except NodeLostError:
@@ -84,27 +85,31 @@ def runner_on_mpi(guard: InterruptGuard) -> Runner:
 
 
 # Variables that launchers set for each rank: the number of ranks, and of those on the same node.
-_RANKS_VARIABLES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
+_RANK_COUNT_VARIABLES = (("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"), ("PMI_SIZE", "MPI_LOCALNRANKS"))
 
 
 def _is_job_on_one_node() -> bool:
     """Returns whether the launcher says that all ranks are on this node."""
-    return any(ranks in os.environ and os.environ[ranks] == os.environ.get(here) for ranks, here in _RANKS_VARIABLES)
+    return any(
+        ranks in os.environ and os.environ[ranks] == os.environ.get(ranks_on_node)
+        for ranks, ranks_on_node in _RANK_COUNT_VARIABLES
+    )
 
 
-_member: _native.NodeMember | None = None  # of this worker
+_node_member: _native.NodeMember | None = None  # of this worker
 
 
-def _join_watch(address: str) -> None:
-    """Lets the first rank watch the node of this worker. If the first rank's node dies, this process ends."""
-    global _member
-    _member = _member or _native.NodeMember(address)
-    atexit.register(_member.close)
+def _join_node_watch(address: str) -> None:
+    """Connects this worker to the first rank, so that the first rank notices if the worker's node dies, and this
+    process ends if the first rank's node dies."""
+    global _node_member
+    _node_member = _node_member or _native.NodeMember(address)
+    atexit.register(_node_member.close)
 
 
 def abort_job(comm: MPI.Comm, code: int) -> NoReturn:
-    """Ends the MPI job by MPI_Abort, and this process in any case."""
-    timer = Timer(ABORT_LIMIT_S, os._exit, [code])
+    """Ends the MPI job by MPI_Abort, and this process even if MPI_Abort does not return."""
+    timer = Timer(ABORT_TIMEOUT_S, os._exit, [code])
     timer.daemon = True
     timer.start()
     comm.Abort(code)
@@ -129,36 +134,39 @@ def missing_mpi_error(error: Exception, command: str) -> UsageError:
     return UsageError(f"--mpi needs mpi4py with an MPI: {error}", remedy)
 
 
-def sort_for_scheduling(cases: list[Case]) -> list[Case]:
+def sort_for_scheduling(cases: list[SimulationCase]) -> list[SimulationCase]:
     """Returns the cases in scheduling order: very short ones first, so that results and an estimate of the remaining
     time appear early; then the others, longest first, for load balance."""
-    little = sum(case.estimated_work for case in cases) / 1000
+    short_work = sum(case.estimated_work for case in cases) / 1000
     return sorted(
         cases,
-        key=lambda case: (case.estimated_work > little, -case.estimated_work if case.estimated_work > little else 0.0),
+        key=lambda case: (
+            case.estimated_work > short_work,
+            -case.estimated_work if case.estimated_work > short_work else 0.0,
+        ),
     )
 
 
 def _run_on_executor(
-    executor: Executor, cases: list[Case], guard: InterruptGuard, hub: _native.NodeHub | None = None
-) -> Iterator[Finished]:
-    futures: dict[Future[tuple[list[Row], float]], Case] = {}
+    executor: Executor, cases: list[SimulationCase], guard: InterruptGuard, hub: _native.NodeHub | None = None
+) -> Iterator[FinishedCase]:
+    futures: dict[Future[tuple[list[Row], float]], SimulationCase] = {}
     try:
         with _block_interrupts():
             for case in sort_for_scheduling(cases):
-                futures[executor.submit(_run_timed, case)] = case
-        left = set(futures)
-        while left:
-            done, left = wait(left, timeout=POLL_INTERVAL_S, return_when=FIRST_COMPLETED)
+                futures[executor.submit(_run_and_time, case)] = case
+        remaining = set(futures)
+        while remaining:
+            done, remaining = wait(remaining, timeout=POLL_INTERVAL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 yield futures[future], *future.result()
-            guard.check()
+            guard.raise_if_signalled()
             if hub and (lost := hub.lost()):
                 raise NodeLostError(lost, "the same command goes on after the cases that --out has")
     except BrokenExecutor as error:
         # A signal to the process group may have killed the workers before it reaches this process.
         time.sleep(POLL_INTERVAL_S)
-        guard.check()
+        guard.raise_if_signalled()
         raise MeasurementError(
             "a process of the simulation died: there was probably too little memory",
             "take fewer --jobs: each needs memory of its own",
@@ -172,12 +180,12 @@ def _run_on_executor(
 def _worker_processes(jobs: int) -> Iterator[Executor]:
     """Yields an executor whose worker processes are terminated if an exception, such as KeyboardInterrupt, leaves the
     block."""
-    before = set(multiprocessing.active_children())
+    earlier_processes = set(multiprocessing.active_children())
     executor = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
     try:
         yield executor
     except BaseException:
-        for process in set(multiprocessing.active_children()) - before:
+        for process in set(multiprocessing.active_children()) - earlier_processes:
             process.terminate()
         raise
     finally:
@@ -200,8 +208,8 @@ def _end_with_parent() -> None:
 def _block_interrupts() -> Iterator[None]:
     """Blocks SIGINT in processes that start inside this block, including their start-up, because the parent handles
     Ctrl-C."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier_mask)

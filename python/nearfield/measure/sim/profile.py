@@ -9,13 +9,13 @@ from nearfield import profile
 from nearfield.base.errors import ProfileError
 from nearfield.base.files import atomic_write
 from nearfield.machine import DescribedMachine
-from nearfield.machine.files import DESCRIBED_FILE, as_toml
+from nearfield.machine.files import DESCRIPTION_FILE, to_toml
 from nearfield.measure.request import Request
 from nearfield.measure.row import Row, make_run
-from nearfield.measure.sim.describe import Skipped, describe_machine, run_metadata
+from nearfield.measure.sim.describe import SkippedScenario, describe_machine, run_metadata
 from nearfield.measure.sim.places import topology_xml
 from nearfield.profile import records, schema
-from nearfield.profile.store import RECORDS
+from nearfield.profile.store import RECORDS_FILE
 
 
 def save_profile(
@@ -24,7 +24,7 @@ def save_profile(
     request: Request,
     rows: list[Row],
     *,
-    skipped: Iterable[Skipped] = (),
+    skipped: Iterable[SkippedScenario] = (),
     scenarios: Iterable[schema.Scenario] = (),
     complete: bool,
     seconds: float,
@@ -41,20 +41,20 @@ def save_profile(
         records=records.from_rows(rows),
         overwrite=True,
     )
-    atomic_write(out / DESCRIBED_FILE, as_toml(machine), "Give another folder with --out.")
+    atomic_write(out / DESCRIPTION_FILE, to_toml(machine), "Give another folder with --out.")
     return saved
 
 
-def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | None:
+def load_profile_to_extend(out: Path, machine: DescribedMachine) -> profile.Profile | None:
     """Returns the profile at `out` to which results for the same machine can be added; None if there is none. Raises
     ProfileError if the profile is of another machine, or was not simulated."""
-    if not (out / RECORDS).exists():
+    if not (out / RECORDS_FILE).exists():
         profile.ensure_writable(out, overwrite=False)
         return None
-    file = out / DESCRIBED_FILE
+    file = out / DESCRIPTION_FILE
     if not file.exists():
         raise ProfileError(f"the profile '{out}' was not simulated", "Give another name with --out.")
-    if file.read_text(encoding="utf-8") != as_toml(machine):
+    if file.read_text(encoding="utf-8") != to_toml(machine):
         raise ProfileError(
             f"the profile '{out}' is of another machine than '{machine.name}' is now: see {file}",
             "Give another name with --out.",
@@ -63,6 +63,6 @@ def earlier_profile(out: Path, machine: DescribedMachine) -> profile.Profile | N
     return profile.load(out)
 
 
-def rows_of(existing: profile.Profile) -> list[Row]:
+def profile_to_rows(loaded: profile.Profile) -> list[Row]:
     """Returns the records of a profile as rows, without null columns."""
-    return [{name: one for name, one in row.items() if one is not None} for row in existing.records.to_dicts()]
+    return [{name: one for name, one in row.items() if one is not None} for row in loaded.records.to_dicts()]

@@ -1,5 +1,6 @@
 """The store of simulated records, so that no case is simulated twice. With a journal, every finished case is appended
-to a file, so that even `kill -9` loses no finished case. `simulate` simulates the cases that the store lacks."""
+to a file, so that even `kill -9` loses no finished case. `simulate_missing` simulates the cases that the store
+lacks."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from typing_extensions import TypedDict
 from nearfield import _native
 from nearfield.base.errors import MeasurementError
 from nearfield.base.journal import Journal
-from nearfield.base.progress import Progress, Report, ignore
+from nearfield.base.progress import Progress, Report, ignore_progress
 from nearfield.base.units import counted
 from nearfield.machine import DescribedMachine
 from nearfield.machine.quantity import facts
 from nearfield.measure.row import Row
-from nearfield.measure.sim.cases import Case, ConfigKey, config_key_of
-from nearfield.measure.sim.estimate import CaseEstimate
-from nearfield.measure.sim.pool import Runner
+from nearfield.measure.sim.cases import ConfigKey, SimulationCase, config_key_of
+from nearfield.measure.sim.estimate import SimulationTimeEstimate
+from nearfield.measure.sim.pool import CaseRunner
 
 
 class _JournalRow(TypedDict):
@@ -44,8 +45,8 @@ class _JournalRow(TypedDict):
 
 
 # Fingerprint of the machine, and records.
-_LINE: TypeAdapter[tuple[str, list[_JournalRow]]] = TypeAdapter(tuple[str, list[_JournalRow]])
-_Key = tuple[str, ConfigKey]
+_LINE_ADAPTER: TypeAdapter[tuple[str, list[_JournalRow]]] = TypeAdapter(tuple[str, list[_JournalRow]])
+_RecordKey = tuple[str, ConfigKey]
 
 
 class RecordStore:
@@ -54,27 +55,27 @@ class RecordStore:
     def __init__(self, journal: Journal | None = None) -> None:
         """Reads the records of the locked journal. Skips damaged lines, whose cases are then simulated again."""
         self._journal = journal
-        self._rows: dict[_Key, dict[tuple[Any, ...], Row]] = {}
+        self._rows: dict[_RecordKey, dict[tuple[Any, ...], Row]] = {}
         self.has_new_cases = False  # True: `add_case` was called
-        for line in journal.lines() if journal else ():
+        for line in journal.read_lines() if journal else ():
             with suppress(ValueError):
-                digest, rows = _LINE.validate_json(line)
-                self._insert(digest, [dict(row) for row in rows])
+                digest, rows = _LINE_ADAPTER.validate_json(line)
+                self._insert_rows(digest, [dict(row) for row in rows])
 
     def add_earlier_rows(self, machine: DescribedMachine, rows: Iterable[Row]) -> None:
         """Adds the records of an earlier profile of this machine."""
-        self._insert(fingerprint(machine), rows)
+        self._insert_rows(machine_fingerprint(machine), rows)
 
-    def add_case(self, case: Case, rows: list[Row]) -> None:
+    def add_case(self, case: SimulationCase, rows: list[Row]) -> None:
         """Adds the records of a case, and appends them to the journal. Raises ProfileError if the journal cannot be
         written."""
-        digest = fingerprint(case.machine)
-        self._insert(digest, rows)
+        digest = machine_fingerprint(case.machine)
+        self._insert_rows(digest, rows)
         self.has_new_cases = True
         if self._journal:
-            self._journal.append(json.dumps([digest, rows]).encode())
+            self._journal.append_line(json.dumps([digest, rows]).encode())
 
-    def _insert(self, digest: str, rows: Iterable[Row]) -> None:
+    def _insert_rows(self, digest: str, rows: Iterable[Row]) -> None:
         for row in rows:
             stored = self._rows.setdefault((digest, config_key_of(row)), {})
             name = (row["metric"], row.get("side"))
@@ -82,24 +83,24 @@ class RecordStore:
                 stored[name] = row
 
     @staticmethod
-    def key_of(case: Case) -> tuple[Any, ...]:
+    def key_of(case: SimulationCase) -> tuple[Any, ...]:
         """Returns a key that is equal for cases with equal results."""
-        return fingerprint(case.machine), tuple(case.config_keys()), case.repetitions
+        return machine_fingerprint(case.machine), tuple(case.config_keys()), case.repetitions
 
-    def missing_part_of(self, case: Case) -> Case | None:
-        """Returns the case reduced to the policies and memory slowdowns whose records are missing, plus the first
+    def reduce_to_missing(self, case: SimulationCase) -> SimulationCase | None:
+        """Returns the case with only those policies and memory slowdowns whose records are missing, and with the first
         policy, which determines the order of events. Returns None if no record is missing."""
-        digest, axes = fingerprint(case.machine), case.axes
-        lacking = [
+        digest, axes = machine_fingerprint(case.machine), case.axes
+        missing_settings = [
             (policy, slowdown)
             for policy in axes.policies or (None,)
             for slowdown in axes.slowdowns or (None,)
             if not self._has_records_of(digest, replace(case, axes=replace(axes, policies=(policy,) if policy else (),
                                                               slowdowns=(slowdown,) if slowdown else ())))
         ]  # fmt: skip
-        if not lacking:
+        if not missing_settings:
             return None
-        policies, slowdowns = {policy for policy, _ in lacking}, {slowdown for _, slowdown in lacking}
+        policies, slowdowns = {policy for policy, _ in missing_settings}, {slowdown for _, slowdown in missing_settings}
         axes = replace(
             axes,
             policies=tuple(p for i, p in enumerate(axes.policies) if i == 0 or p in policies),
@@ -107,36 +108,35 @@ class RecordStore:
         )
         return replace(case, axes=axes)
 
-    def _has_records_of(self, digest: str, case: Case) -> bool:
+    def _has_records_of(self, digest: str, case: SimulationCase) -> bool:
         rows = self._rows.get((digest, case.config_keys()[0]), {}).values()
         return any(row["n"] in (case.repetitions, 0) for row in rows)
 
-    def records_of(self, cases: Iterable[Case]) -> list[Row]:
+    def records_of(self, cases: Iterable[SimulationCase]) -> list[Row]:
         """Returns the stored records of these cases, in the order of the cases."""
-        keys = {(fingerprint(case.machine), point): None for case in cases for point in case.config_keys()}
+        keys = {(machine_fingerprint(case.machine), point): None for case in cases for point in case.config_keys()}
         return [row for key in keys for row in self._rows.get(key, {}).values()]
 
-    def records_outside(self, cases: Iterable[Case]) -> list[Row]:
+    def records_of_other_cases(self, cases: Iterable[SimulationCase]) -> list[Row]:
         """Returns the stored records that belong to none of these cases."""
-        keys = {(fingerprint(case.machine), point) for case in cases for point in case.config_keys()}
+        keys = {(machine_fingerprint(case.machine), point) for case in cases for point in case.config_keys()}
         return [row for key, rows in self._rows.items() if key not in keys for row in rows.values()]
 
 
-_FINGERPRINTS: dict[
-    int, tuple[DescribedMachine, str]
-] = {}  # id of a machine -> machine and fingerprint; the reference prevents reuse of the id
+# id() of a machine -> machine and fingerprint. The reference to the machine prevents reuse of the id.
+_FINGERPRINT_BY_ID: dict[int, tuple[DescribedMachine, str]] = {}
 
 
-def fingerprint(machine: DescribedMachine) -> str:
+def machine_fingerprint(machine: DescribedMachine) -> str:
     """Returns a hash of the machine's numbers and of the extension module, since another build of the simulator may
     give other results."""
-    known = _FINGERPRINTS.get(id(machine))
-    if known is None:
-        words = {"kind", "source", "reason", "claims"}
-        numbers = [machine.name, *((key, fact.model_dump(exclude=words)) for key, fact in facts(machine))]
+    cached = _FINGERPRINT_BY_ID.get(id(machine))
+    if cached is None:
+        origin_fields = {"kind", "source", "reason", "claims"}
+        numbers = [machine.name, *((key, fact.model_dump(exclude=origin_fields)) for key, fact in facts(machine))]
         digest = hashlib.sha256((simulator_digest() + repr(numbers)).encode()).hexdigest()[:16]
-        known = _FINGERPRINTS[id(machine)] = (machine, digest)
-    return known[1]
+        cached = _FINGERPRINT_BY_ID[id(machine)] = (machine, digest)
+    return cached[1]
 
 
 @cache
@@ -148,39 +148,48 @@ def simulator_digest() -> str:
 SAVE_INTERVAL_S = 20.0
 
 
-def simulate(
-    cases: list[Case],
+def simulate_missing(
+    cases: list[SimulationCase],
     store: RecordStore,
-    runner: Runner,
-    report: Report = ignore,
-    at_once: int | None = None,
+    runner: CaseRunner,
+    report: Report = ignore_progress,
+    num_concurrent_cases: int | None = None,
     save: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Simulates the cases that the store lacks, and adds their records. Returns False if Ctrl-C interrupted it;
-    unfinished cases are lost. `at_once` is the number of cases that `runner` simulates concurrently, if known. `save`
-    is called every SAVE_INTERVAL_S seconds. Raises MeasurementError."""
-    different = list({store.key_of(case): case for case in cases}.values())
-    left = [case for case in map(store.missing_part_of, different) if case]
-    concurrent = f", {at_once} at a time" if at_once else ""
-    finished = f", {len(different) - len(left)} more are there already" if len(left) < len(different) else ""
-    report(f"simulating {counted(len(left), 'case')}{concurrent}{finished}")
-    report(Progress(f"0 of {len(left)} cases", 0.0))
-    estimate, saved = CaseEstimate(left, at_once), time.monotonic()
+    """Simulates the cases that the store lacks, and adds their records. Returns False if Ctrl-C interrupted the
+    simulation, whose unfinished cases are then lost. `num_concurrent_cases` is the number of cases that `runner`
+    simulates concurrently, if known. `save` is called every SAVE_INTERVAL_S seconds. Raises MeasurementError."""
+    distinct_cases = list({store.key_of(case): case for case in cases}.values())
+    remaining_cases = [case for case in map(store.reduce_to_missing, distinct_cases) if case]
+    concurrent = f", {num_concurrent_cases} at a time" if num_concurrent_cases else ""
+    finished = (
+        f", {len(distinct_cases) - len(remaining_cases)} more are there already"
+        if len(remaining_cases) < len(distinct_cases)
+        else ""
+    )
+    report(f"simulating {counted(len(remaining_cases), 'case')}{concurrent}{finished}")
+    report(Progress(f"0 of {len(remaining_cases)} cases", 0.0))
+    estimate, last_save_time = SimulationTimeEstimate(remaining_cases, num_concurrent_cases), time.monotonic()
     try:
-        for case, rows, seconds in runner(left):
+        for case, rows, seconds in runner(remaining_cases):
             store.add_case(case, rows)
-            report(estimate.add(case, seconds))
-            if time.monotonic() - saved > SAVE_INTERVAL_S:
+            report(estimate.add_finished_case(case, seconds))
+            if time.monotonic() - last_save_time > SAVE_INTERVAL_S:
                 save()
-                saved = time.monotonic()
+                last_save_time = time.monotonic()
     except KeyboardInterrupt:
         return False
     return True
 
 
-def simulate_rows(cases: list[Case], runner: Runner, report: Report = ignore, at_once: int | None = None) -> list[Row]:
+def simulate_rows(
+    cases: list[SimulationCase],
+    runner: CaseRunner,
+    report: Report = ignore_progress,
+    num_concurrent_cases: int | None = None,
+) -> list[Row]:
     """Simulates all cases and returns their records. Raises MeasurementError if Ctrl-C interrupted the simulation."""
     store = RecordStore()
-    if not simulate(cases, store, runner, report, at_once):
+    if not simulate_missing(cases, store, runner, report, num_concurrent_cases):
         raise MeasurementError("the simulation was stopped")
     return store.records_of(cases)

@@ -1,4 +1,4 @@
-"""The type of findings, and decorators for functions that find them."""
+"""Defines findings, and a decorator for functions that find them at each core distance."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Literal
 
 from nearfield.base import own_command
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, one_per_distance
+from nearfield.profile.curves import Place, one_place_per_distance
 
-Level = Literal["warning", "loss", "fact", "good", "note"]
-# Appended to an action that suggests a change whose gain has not been measured.
-AND_COMPARE = f"Then measure again: `{own_command.line('diff', 'A', 'B')}` compares the two profiles."
-LEVELS: tuple[Level, ...] = ("warning", "loss", "fact", "good", "note")
+FindingLevel = Literal["warning", "loss", "fact", "good", "note"]
+# This is appended to an action that suggests a change whose gain has not been measured.
+MEASURE_AGAIN_ADVICE = f"Then measure again: `{own_command.command_line('diff', 'A', 'B')}` compares the two profiles."
+LEVELS: tuple[FindingLevel, ...] = ("warning", "loss", "fact", "good", "note")
 
 
 @dataclass(frozen=True)
 class Finding:
     """A statement that the records support.
 
-    `level` is warning (read the rest with care), loss (time that could be saved), fact (how this machine or MPI
-    behaves), good (nothing to do) or note (about the measurement itself). `weight`, the factor at stake, orders
-    findings of the same level. `numbers` holds the numbers of the text, for scripts and tests: times in ns, sizes in
-    bytes, fractions and factors without unit."""
+    `level` is warning (the other findings are unreliable), loss (time that could be saved), fact (how this machine or
+    MPI behaves), good (nothing to do) or note (about the measurement itself). Findings of the same level are ordered by
+    `weight`, which is the size of the effect as a factor. `numbers` has the numbers of the text, for scripts and tests:
+    times in ns, sizes in bytes, fractions and factors without a unit."""
 
     topic: str
     title: str
     statement: str
-    level: Level = "fact"
+    level: FindingLevel = "fact"
     action: str = ""
     numbers: Mapping[str, float | int | str] = field(default_factory=dict)
     weight: float = 1.0
@@ -39,25 +39,25 @@ class Finding:
         return f"{self.statement} {self.action}".strip()
 
 
-def select_headlines(found: Sequence[Finding]) -> list[Finding]:
-    """Returns the findings to show first. If there are warnings, only these, because the other findings are then
-    unreliable; otherwise all but notes on the measurement."""
-    warnings = [finding for finding in found if finding.level == "warning"]
-    return warnings or [finding for finding in found if finding.level != "note"]
+def select_headlines(findings: Sequence[Finding]) -> list[Finding]:
+    """Returns the findings to show first: only the warnings if there are any, because all other findings are then
+    unreliable; otherwise all findings except notes on the measurement."""
+    warnings = [finding for finding in findings if finding.level == "warning"]
+    return warnings or [finding for finding in findings if finding.level != "note"]
 
 
 Finder = Callable[[Profile], Iterable[Finding]]
 
 
-def at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iterable[Finding]]], Finder]:
+def finder_at_each_distance(scenario: str) -> Callable[[Callable[[Profile, Place], Iterable[Finding]]], Finder]:
     """Returns a decorator that converts a function of a profile and a pair of cores to a finder. The finder calls the
     function for one pair of each core distance at which the scenario was measured."""
 
-    def decorate(look: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
-        @wraps(look)
+    def decorate(find_at_place: Callable[[Profile, Place], Iterable[Finding]]) -> Finder:
+        @wraps(find_at_place)
         def finder(profile: Profile) -> Iterator[Finding]:
-            for place in one_per_distance(profile.records, scenario):
-                yield from look(profile, place)
+            for place in one_place_per_distance(profile.records, scenario):
+                yield from find_at_place(profile, place)
 
         return finder
 

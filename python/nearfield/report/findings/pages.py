@@ -1,4 +1,5 @@
-"""Finds the costs of fresh memory, private or in a shared window, with small and huge pages (S1.3, S1.4)."""
+"""Finds the costs of touching memory for the first time, private or in a shared MPI window, with small and huge pages
+(claims S1.3 and S1.4 in papers/S1/claims.toml)."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes, format_count, format_ns
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import Point, common_keys, curve, pick, ratios
+from nearfield.profile.curves import Point, common_x_values, curve, ratios, select_records
 from nearfield.report.findings.finding import Finding
-from nearfield.report.formatting import ratio_text
+from nearfield.report.formatting import format_factor
 
-NAMES = {
+MEMORY_NAMES = {
     "private": "private memory",
     "private-huge": "private memory with huge pages",
     "window": "a shared window",
@@ -21,25 +22,25 @@ NAMES = {
     "field": "a field of the halo library",
 }
 MIB = 1 << 20
-_CLEAR = 1.05
+_MIN_CLEAR_GAIN = 1.05
 
 
 def find_first_touch_cost(profile: Profile) -> Iterator[Finding]:
     """Yields a finding, for the largest buffer, with the page faults and the time of the first touch per MiB, and with
     the gain of huge pages for a shared window."""
-    faults = _by_memory(profile.records, "first_touch_faults")
+    faults = _curves_by_memory(profile.records, "first_touch_faults")
     sizes = [size for memory in faults.values() for size in memory]
     if not sizes:
         return
     size = max(sizes)
-    time = _by_memory(profile.records, "first_touch")
+    time = _curves_by_memory(profile.records, "first_touch")
     parts: list[str] = []
     numbers: dict[str, float] = {"bytes": size}
-    for memory, name in NAMES.items():
+    for memory, name in MEMORY_NAMES.items():
         if size in faults[memory]:
-            parts.append(f"{name} {_cost(faults[memory][size], time[memory].get(size), size)}")
+            parts.append(f"{name} {_format_touch_cost(faults[memory][size], time[memory].get(size), size)}")
             numbers[f"faults_per_mib_{memory}"] = faults[memory][size].value * MIB / size
-    gain, action = _huge_gain(profile, time, faults, size)
+    gain, action = _describe_huge_page_gain(profile, time, faults, size)
     yield Finding(
         topic="pages",
         title="Fresh memory",
@@ -52,65 +53,70 @@ def find_first_touch_cost(profile: Profile) -> Iterator[Finding]:
 
 
 def find_reread_cost(profile: Profile) -> Iterator[Finding]:
-    """Yields a finding on whether repeated reads of a shared window are slower than those of private memory, and
-    whether huge pages help."""
-    time = _by_memory(profile.records, "traverse")
+    """Yields a finding that compares repeated reads of a shared window with those of private memory and of a window
+    with huge pages."""
+    time = _curves_by_memory(profile.records, "traverse")
     parts: list[str] = []
     numbers: dict[str, float] = {}
     for memory in ("private", "window-huge"):
-        found = ratios(time["window"], time[memory])
-        if found:
-            size = max(found)
-            parts.append(_reading_words(memory, found[size], size))
-            numbers |= {f"window_over_{memory}": found[size].value, "bytes": size}
-    said = [f"Reading a shared window again takes {join_and(parts)}."] if parts else []
-    if found := ratios(time["field"], time["private-huge"]):
-        size = max(found)
-        said.append(
-            f"Reading a field of the halo library again takes {_reading_words('private-huge', found[size], size)}."
+        ratio_by_size = ratios(time["window"], time[memory])
+        if ratio_by_size:
+            size = max(ratio_by_size)
+            parts.append(_format_read_ratio(memory, ratio_by_size[size], size))
+            numbers |= {f"window_over_{memory}": ratio_by_size[size].value, "bytes": size}
+    sentences = [f"Reading a shared window again takes {join_and(parts)}."] if parts else []
+    if ratio_by_size := ratios(time["field"], time["private-huge"]):
+        size = max(ratio_by_size)
+        sentences.append(
+            "Reading a field of the halo library again takes "
+            f"{_format_read_ratio('private-huge', ratio_by_size[size], size)}."
         )
-        numbers["field_over_private-huge"] = found[size].value
-    if not said:
+        numbers["field_over_private-huge"] = ratio_by_size[size].value
+    if not sentences:
         return
     yield Finding(
         topic="pages",
         title="Reading memory again",
-        statement=" ".join(said),
+        statement=" ".join(sentences),
         numbers=numbers,
         weight=1.1,
     )
 
 
-def _by_memory(records: pl.DataFrame, metric: str) -> dict[str, dict[int, Point]]:
-    return {memory: curve(records, "pages", metric, memory=memory) for memory in NAMES}
+def _curves_by_memory(records: pl.DataFrame, metric: str) -> dict[str, dict[int, Point]]:
+    return {memory: curve(records, "pages", metric, memory=memory) for memory in MEMORY_NAMES}
 
 
-def _cost(faults: Point, time: Point | None, size: int) -> str:
+def _format_touch_cost(faults: Point, time: Point | None, size: int) -> str:
     count = f"{format_count(round(faults.value * MIB / size, 2))} page faults"
     return count + (f" and {format_ns(time.value * MIB / size)}" if time else "")
 
 
-def _huge_gain(
+def _describe_huge_page_gain(
     profile: Profile, time: dict[str, dict[int, Point]], faults: dict[str, dict[int, Point]], size: int
 ) -> tuple[str, str]:
-    """Returns (sentence on the effect of huge pages under a window, action); or (sentence why huge pages could not be
-    measured, '')."""
-    missing = _why_missing(profile.records)
-    if missing:
-        return f"Huge pages under a window could not be had: {missing}.", ""
-    if size not in common_keys(faults["window"], faults["window-huge"]):
+    """Returns a sentence on the effect of huge pages in a shared window and an action. If huge pages could not be
+    measured, the sentence says why and the action is ''."""
+    reason = _reason_without_huge_pages(profile.records)
+    if reason:
+        return f"Huge pages under a window could not be had: {reason}.", ""
+    if size not in common_x_values(faults["window"], faults["window-huge"]):
         return "", ""
-    both = ratios(time["window"], time["window-huge"]).get(size)
-    if both and both.low > _CLEAR:
+    first_touch_ratio = ratios(time["window"], time["window-huge"]).get(size)
+    if first_touch_ratio and first_touch_ratio.low > _MIN_CLEAR_GAIN:
         return (
-            f"Huge pages under the window make its first touch {ratio_text(both.value)} faster.",
+            f"Huge pages under the window make its first touch {format_factor(first_touch_ratio.value)} faster.",
             _huge_page_advice(profile),
         )
-    fewer = faults["window"][size].value / max(faults["window-huge"][size].value, 1)
-    if fewer <= 1:
+    fault_ratio = faults["window"][size].value / max(faults["window-huge"][size].value, 1)
+    if fault_ratio <= 1:
         return "", ""
-    words = f"With huge pages under it the window has {ratio_text(fewer)} fewer page faults"
-    return (f"{words}." if both else f"{words}; how much time that saves is not known: the times are not stable."), ""
+    sentence = f"With huge pages under it the window has {format_factor(fault_ratio)} fewer page faults"
+    return (
+        f"{sentence}."
+        if first_touch_ratio
+        else f"{sentence}; how much time that saves is not known: the times are not stable."
+    ), ""
 
 
 def _huge_page_advice(profile: Profile) -> str:
@@ -124,12 +130,12 @@ def _huge_page_advice(profile: Profile) -> str:
     )
 
 
-def _why_missing(records: pl.DataFrame) -> str | None:
-    rows = pick(records, scenario="pages", memory="window-huge").filter(pl.col("value").is_null())
+def _reason_without_huge_pages(records: pl.DataFrame) -> str | None:
+    rows = select_records(records, scenario="pages", memory="window-huge").filter(pl.col("value").is_null())
     return next(iter(rows["note"].drop_nulls()), None)
 
 
-def _reading_words(memory: str, ratio: Estimate, size: int) -> str:
-    same = ratio.low <= 1 <= ratio.high or abs(ratio.value - 1) < 0.05
-    how = "as long as" if same else f"{ratio_text(ratio.value)} as long as"
-    return f"{how} {NAMES[memory]} ({format_bytes(size)})"
+def _format_read_ratio(memory: str, ratio: Estimate, size: int) -> str:
+    is_same = ratio.low <= 1 <= ratio.high or abs(ratio.value - 1) < 0.05
+    duration_text = "as long as" if is_same else f"{format_factor(ratio.value)} as long as"
+    return f"{duration_text} {MEMORY_NAMES[memory]} ({format_bytes(size)})"

@@ -1,5 +1,5 @@
-"""Finds the time saved if a NIC delivers incoming bytes to a cache instead of memory, by simulated collective,
-application (S4) and two-rank scenario."""
+"""Finds the time saved if a simulated NIC writes incoming data to a cache instead of memory (paper S4,
+papers/S4/README.md), for collectives, applications, programs and two-rank scenarios."""
 
 from __future__ import annotations
 
@@ -10,75 +10,79 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
-from nearfield.profile.curves import CLUSTER_SCENARIOS, distinct_combinations, distinct_values, pick
-from nearfield.report.derived_metrics import BASE_POLICY, mean_times, policy_savings, savings_by_case
+from nearfield.profile.curves import CLUSTER_SCENARIOS, distinct_combinations, distinct_values, select_records
+from nearfield.report.derived_metrics import BASE_POLICY, mean_times_by_policy, policy_savings, savings_by_case
 from nearfield.report.findings.finding import Finding
-from nearfield.report.formatting import memory_speed, percent
+from nearfield.report.formatting import format_memory_speed, format_percent
 
 MIN_SAVING = 0.01  # smaller savings are not reported
 
 
 @dataclass(frozen=True)
-class _Best:
-    """The case of an operation with the largest fraction of time saved."""
+class _BestSaving:
+    """The case of an operation in which a placement policy saves the largest fraction of time."""
 
     share: float
     operation: str
     policy: str
-    case: str
+    case_text: str
 
     def __str__(self) -> str:
-        return f"{self.operation} {percent(self.share)} with {self.policy} ({self.case})"
+        return f"{self.operation} {format_percent(self.share)} with {self.policy} ({self.case_text})"
 
 
 def find_policy_savings(profile: Profile) -> Iterator[Finding]:
-    """Yields a finding with the largest savings of a simulated NIC's delivery policies."""
-    found = [best for scenario in ("application", "collective") for best in _best(profile, scenario)]
-    found += _best_of_program(profile) + _best_of_pairs(profile)
-    if not found:
+    """Yields a finding with the largest savings by the placement policies of a simulated NIC."""
+    savings = [best for scenario in ("application", "collective") for best in _best_by_operation(profile, scenario)]
+    savings += _best_of_program(profile) + _best_of_pairs(profile)
+    if not savings:
         return
-    top = max(best.share for best in found)
-    gains = [best for best in sorted(found, key=lambda best: -best.share) if best.share >= MIN_SAVING]
-    if not gains:
-        title, statement = "No policy saves time", f"No policy saves {percent(MIN_SAVING)} of the time anywhere."
+    max_share = max(best.share for best in savings)
+    reported = [best for best in sorted(savings, key=lambda best: -best.share) if best.share >= MIN_SAVING]
+    if not reported:
+        title, statement = "No policy saves time", f"No policy saves {format_percent(MIN_SAVING)} of the time anywhere."
     else:
-        title = f"Bytes put into a cache save up to {percent(top)}"
-        statement = f"The most time saved against policy {BASE_POLICY}: {join_and([str(best) for best in gains])}."
-    numbers = {f"{best.operation}_saved": best.share for best in found}
-    yield Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(top, 0.0))
+        title = f"Bytes put into a cache save up to {format_percent(max_share)}"
+        statement = f"The most time saved against policy {BASE_POLICY}: {join_and([str(best) for best in reported])}."
+    numbers = {f"{best.operation}_saved": best.share for best in savings}
+    yield Finding(topic="policies", title=title, statement=statement, numbers=numbers, weight=10 * max(max_share, 0.0))
 
 
-def _best(profile: Profile, scenario: str) -> list[_Best]:
-    rows = pick(profile.records, scenario=scenario, metric="mean_time", source="sim")
-    best: dict[str, _Best] = {}
+def _best_by_operation(profile: Profile, scenario: str) -> list[_BestSaving]:
+    rows = select_records(profile.records, scenario=scenario, metric="mean_time", source="sim")
+    best_savings: dict[str, _BestSaving] = {}
     for operation, ranks, size in distinct_combinations(rows, "operation", "ranks", "size_bytes"):
-        times = mean_times(rows, scenario, "memory_slowdown", operation=operation, ranks=ranks, size_bytes=size)
+        times = mean_times_by_policy(
+            rows, scenario, "memory_slowdown", operation=operation, ranks=ranks, size_bytes=size
+        )
         for policy, points in policy_savings(times).items():
             for slowdown, point in points.items():
-                if operation not in best or point.value > best[operation].share:
-                    case = f"{format_bytes(size)}, {ranks} ranks, {memory_speed(slowdown)}"
-                    best[operation] = _Best(point.value, operation, policy, case)
-    return list(best.values())
+                if operation not in best_savings or point.value > best_savings[operation].share:
+                    case = f"{format_bytes(size)}, {ranks} ranks, {format_memory_speed(slowdown)}"
+                    best_savings[operation] = _BestSaving(point.value, operation, policy, case)
+    return list(best_savings.values())
 
 
-def _best_of_program(profile: Profile) -> list[_Best]:
-    rows = pick(profile.records, scenario="program", metric="time", source="sim")
+def _best_of_program(profile: Profile) -> list[_BestSaving]:
+    rows = select_records(profile.records, scenario="program", metric="time", source="sim")
     ranks = distinct_values(rows, "ranks")
     if not ranks:
         return []
-    curves = policy_savings(mean_times(rows, "program", "memory_slowdown", "time"))
-    every = [(point.value, policy, speed) for policy, points in curves.items() for speed, point in points.items()]
+    curves = policy_savings(mean_times_by_policy(rows, "program", "memory_slowdown", "time"))
+    all_savings = [(point.value, policy, speed) for policy, points in curves.items() for speed, point in points.items()]
     case = f"{ranks[0]} ranks"
-    return [_Best(share, "the program", policy, f"{case}, {memory_speed(speed)}") for share, policy, speed in
-            sorted(every, reverse=True)[:1]]  # fmt: skip
+    return [
+        _BestSaving(share, "the program", policy, f"{case}, {format_memory_speed(speed)}")
+        for share, policy, speed in sorted(all_savings, reverse=True)[:1]
+    ]
 
 
-def _best_of_pairs(profile: Profile) -> list[_Best]:
+def _best_of_pairs(profile: Profile) -> list[_BestSaving]:
     records = profile.records
     if "policy" not in records.columns:
         return []
     rows = records.filter(pl.col("policy").is_not_null() & ~pl.col("scenario").is_in(CLUSTER_SCENARIOS))
-    best: list[_Best] = []
+    best: list[_BestSaving] = []
     for scenario in rows["scenario"].unique(maintain_order=True):
         cases = (
             (point.value, size, policy, case)
@@ -89,7 +93,7 @@ def _best_of_pairs(profile: Profile) -> list[_Best]:
         share, size, policy, case = max(cases, key=lambda one: one[0], default=(0.0, 0, "", {}))
         if policy:
             words = [format_bytes(size), *(str(case[name]) for name in ("state", "side") if case.get(name))]
-            words += [memory_speed(case["memory_slowdown"])] if case.get("memory_slowdown") else []
+            words += [format_memory_speed(case["memory_slowdown"])] if case.get("memory_slowdown") else []
             what = f"{scenario}'s {case['metric'].replace('_', ' ')}"
-            best.append(_Best(share, what, policy, ", ".join(words)))
+            best.append(_BestSaving(share, what, policy, ", ".join(words)))
     return best

@@ -1,4 +1,5 @@
-"""Finds the effect of MPI calls on the cache: whether the message is cached afterwards, and what was evicted (S0.7)."""
+"""Finds the effect of MPI calls on the cache: whether the message is cached afterwards, and which buffers the call
+evicts (claim S0.7 in papers/S0/claims.toml)."""
 
 from __future__ import annotations
 
@@ -8,71 +9,83 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, place_prefix
-from nearfield.report.derived_metrics import CachedReach, cached_after, cached_reach, evicted_read_ratios
-from nearfield.report.findings.finding import Finding, at_each_distance
-from nearfield.report.formatting import ratio_text
+from nearfield.report.derived_metrics import (
+    CachedReach,
+    cached_shares_after_call,
+    reach_of_cached_sizes,
+    read_slowdown_after_call,
+)
+from nearfield.report.findings.finding import Finding, finder_at_each_distance
+from nearfield.report.formatting import format_factor
 
-CALLS = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
-_SLOWER = 1.25
+MPI_CALL_BY_SIDE = {"sender": "MPI_Send", "receiver": "MPI_Recv"}
+_MIN_READ_SLOWDOWN = 1.25
 
 
-@at_each_distance("pollution")
+@finder_at_each_distance("pollution")
 def find_size_cached_after_call(profile: Profile, place: Place) -> Iterator[Finding]:
     """Yields a finding with the buffer size up to which a previously uncached message is cached after the call."""
-    reaches = {side: cached_reach(cached_after(profile.records, place, side)) for side in CALLS}
-    parts = [text for side, r in reaches.items() if (text := _words(CALLS[side], r))]
+    reaches = {
+        side: reach_of_cached_sizes(cached_shares_after_call(profile.records, place, side)) for side in MPI_CALL_BY_SIDE
+    }
+    parts = [text for side, r in reaches.items() if (text := _describe_reach(MPI_CALL_BY_SIDE[side], r))]
     if not parts:
         return
     numbers: dict[str, float | int | str] = {}
     for side, r in reaches.items():
-        numbers |= {f"{side}_cached_to": r.cached_to} if r.cached_to is not None else {}
-        numbers |= {f"{side}_gone_from": r.gone_from} if r.gone_from is not None else {}
+        numbers |= {f"{side}_cached_to": r.max_cached_bytes} if r.max_cached_bytes is not None else {}
+        numbers |= {f"{side}_gone_from": r.min_uncached_bytes} if r.min_uncached_bytes is not None else {}
     llc = profile.machine.llc_bytes
     half = f" Half of the last-level cache is {format_bytes(llc // 2)}." if llc else ""
     yield Finding(
         topic="pollution",
         title="What is cached after the call",
         statement=capitalize(f"{place_prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
-        action=_action(reaches),
+        action=_receive_advice(reaches),
         numbers=numbers,
         weight=2.4,
     )
 
 
-def _words(call: str, r: CachedReach) -> str:
-    if r.cached_to is None and r.gone_from is None:
+def _describe_reach(call: str, reach: CachedReach) -> str:
+    if reach.max_cached_bytes is None and reach.min_uncached_bytes is None:
         return ""
-    cached = f"after {call} a message of up to {format_bytes(r.cached_to)} is in the cache" if r.cached_to else ""
-    gone = f"one of {format_bytes(r.gone_from)} mostly comes from memory" if r.gone_from else ""
-    if cached and gone:
-        return f"{cached}, {gone}"
-    return cached or f"after {call} a message of {format_bytes(r.gone_from or 0)} mostly comes from memory"
+    cached = (
+        f"after {call} a message of up to {format_bytes(reach.max_cached_bytes)} is in the cache"
+        if reach.max_cached_bytes
+        else ""
+    )
+    uncached = (
+        f"one of {format_bytes(reach.min_uncached_bytes)} mostly comes from memory" if reach.min_uncached_bytes else ""
+    )
+    if cached and uncached:
+        return f"{cached}, {uncached}"
+    return cached or f"after {call} a message of {format_bytes(reach.min_uncached_bytes or 0)} mostly comes from memory"
 
 
-def _action(reaches: dict[str, CachedReach]) -> str:
-    r = reaches["receiver"]
-    if r.cached_to and r.gone_from:
-        return (
-            f"Use received data at once up to {format_bytes(r.cached_to)}; receive larger data in pieces of that size."
-        )
-    return "Use received data at once." if r.cached_to else ""
+def _receive_advice(reaches: dict[str, CachedReach]) -> str:
+    reach = reaches["receiver"]
+    if reach.max_cached_bytes and reach.min_uncached_bytes:
+        size = format_bytes(reach.max_cached_bytes)
+        return f"Use received data at once up to {size}; receive larger data in pieces of that size."
+    return "Use received data at once." if reach.max_cached_bytes else ""
 
 
-@at_each_distance("pollution")
+@finder_at_each_distance("pollution")
 def find_evictions(profile: Profile, place: Place) -> Iterator[Finding]:
     """Yields a finding with the sizes at which the call makes reads of a previously cached buffer slower."""
     parts: list[str] = []
     numbers: dict[str, float] = {}
-    for side, call in CALLS.items():
+    for side, call in MPI_CALL_BY_SIDE.items():
         slower = {
             size: ratio
-            for size, ratio in evicted_read_ratios(profile.records, place, side).items()
-            if ratio.value >= _SLOWER and ratio.low > 1
+            for size, ratio in read_slowdown_after_call(profile.records, place, side).items()
+            if ratio.value >= _MIN_READ_SLOWDOWN and ratio.low > 1
         }
         if slower:
             worst = max(slower, key=lambda size: slower[size].value)
             parts.append(f"{call} from {format_bytes(min(slower))} on (worst at {format_bytes(worst)}: "
-                         f"reading takes {ratio_text(slower[worst].value)})")  # fmt: skip
+                         f"reading takes {format_factor(slower[worst].value)})")  # fmt: skip
             numbers |= {f"{side}_from_bytes": min(slower), f"{side}_factor": slower[worst].value}
     if not parts:
         return

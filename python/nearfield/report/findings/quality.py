@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from nearfield.base.frames import pl
 from nearfield.base.words import join_and
 from nearfield.profile import Profile
-from nearfield.profile.stability import MAX_UNSTABLE, declared_records, measured_times
+from nearfield.profile.stability import MAX_UNSTABLE_SHARE, declared_records, measured_times
 from nearfield.report.findings.finding import Finding
-from nearfield.report.formatting import percent
+from nearfield.report.formatting import format_percent
 
-MANY_UNSTABLE = 0.1
-NEARLY_ALL_UNSTABLE = 0.99
-MIN_DISTURBED_SHARE = 0.05  # min fraction of disturbed repetitions to report; fewer occur on every system
+MIN_SHARE_MANY_UNSTABLE = 0.1
+MIN_SHARE_NEARLY_ALL_UNSTABLE = 0.99
+# Minimum fraction of disturbed repetitions that is reported; smaller fractions occur on every system.
+MIN_DISTURBED_SHARE = 0.05
 
 
-def unstable(profile: Profile) -> Iterator[Finding]:
-    """Yields a finding with the fraction of times whose interval is too wide, and the scenario with the most of
-    them."""
+def find_unstable_times(profile: Profile) -> Iterator[Finding]:
+    """Yields a finding with the fraction of times that are unstable (their interval is too wide), and the scenario with
+    the largest such fraction."""
     times = measured_times(profile)
     wide = times.filter(~pl.col("stable"))
     if not wide.height:
@@ -31,33 +32,34 @@ def unstable(profile: Profile) -> Iterator[Finding]:
     )
     name, worst_share = worst.row(0)
     statement = (
-        f"{wide.height} of {times.height} times ({percent(share)}) varied too much to be relied on, most in "
-        f"{name} ({percent(worst_share)}); they are drawn hollow, and findings use no more of them than their bounds."
+        f"{wide.height} of {times.height} times ({format_percent(share)}) varied too much to be relied on, most in "
+        f"{name} ({format_percent(worst_share)}); they are drawn hollow, and findings use no more of them than their "
+        "bounds."
     )
-    action = "Measure again on a quiet machine, or longer (without --quick)." if share > MANY_UNSTABLE else ""
-    if share > MAX_UNSTABLE:
-        statement, action = _useless(profile, wide.height, times.height)
+    action = "Measure again on a quiet machine, or longer (without --quick)." if share > MIN_SHARE_MANY_UNSTABLE else ""
+    if share > MAX_UNSTABLE_SHARE:
+        statement, action = _describe_unusable_times(profile, wide.height, times.height)
     yield Finding(
         topic="quality",
-        title=f"{percent(share)} of the times are unstable",
+        title=f"{format_percent(share)} of the times are unstable",
         statement=statement,
-        level="warning" if share > MAX_UNSTABLE else "note",
+        level="warning" if share > MAX_UNSTABLE_SHARE else "note",
         action=action,
         numbers={"unstable": wide.height, "times": times.height, "share": share},
-        weight=3 if share > MANY_UNSTABLE else 1,
+        weight=3 if share > MIN_SHARE_MANY_UNSTABLE else 1,
     )
 
 
-def _useless(profile: Profile, unstable: int, times: int) -> tuple[str, str]:
-    """Returns the sentence for a profile whose times are mostly unstable, and the command line that measures it again.
-    The sentence names no cause, because the host's load includes the measuring ranks."""
-    share = percent(unstable / times)
-    useless = (
+def _describe_unusable_times(profile: Profile, num_unstable: int, num_times: int) -> tuple[str, str]:
+    """Returns a sentence on a profile whose times are mostly unstable, and an action with the command line that
+    measures it again. The sentence names no cause, because the ranks of the measurement are part of the host's load."""
+    share = format_percent(num_unstable / num_times)
+    consequence = (
         "nothing here can be used"
-        if unstable >= NEARLY_ALL_UNSTABLE * times
+        if num_unstable >= MIN_SHARE_NEARLY_ALL_UNSTABLE * num_times
         else f"{share} of the times cannot be used"
     )
-    return f"The times varied too much: {useless}.", f"Run again when it is quiet: {profile.measured_by}"
+    return f"The times varied too much: {consequence}.", f"Run again when it is quiet: {profile.measured_by}"
 
 
 def find_disturbance(profile: Profile) -> Iterator[Finding]:
@@ -69,7 +71,7 @@ def find_disturbance(profile: Profile) -> Iterator[Finding]:
         topic="quality",
         title="This machine is not quiet",
         statement=(
-            f"During {percent(share)} of the repetitions something else used one of the cores (a fixed piece of "
+            f"During {format_percent(share)} of the repetitions something else used one of the cores (a fixed piece of "
             "work beside them took longer than it does undisturbed); they are in no number here."
         ),
         level="note",
@@ -81,42 +83,49 @@ def find_disturbance(profile: Profile) -> Iterator[Finding]:
 
 def find_moved_cores(profile: Profile) -> Iterator[Finding]:
     """Yields a finding for each pair of cores that was measured at several core-to-core latencies."""
-    for used in (place for place in profile.run.place if place.used):
-        others = [place for place in profile.run.place if place.pair == used.pair and not place.used]
-        if not others:
+    for used_place in (place for place in profile.run.place if place.used):
+        other_places = [place for place in profile.run.place if place.pair == used_place.pair and not place.used]
+        if not other_places:
             continue
-        other_places = join_and([f"{one.c2c_latency_ns:.0f} ns" for one in others])
+        latencies_text = join_and([f"{one.c2c_latency_ns:.0f} ns" for one in other_places])
         yield Finding(
             topic="quality",
-            title=f"The cores {used.pair} moved",
+            title=f"The cores {used_place.pair} moved",
             statement=(
-                f"The cores {used.pair} were at {len(others) + 1} places, as the CPUs of a virtual machine are moved. "
-                f"The times are those at {used.c2c_latency_ns:.0f} ns from core to core, where {percent(used.share)} "
-                f"of the measurements were made; those at {other_places} are in no number here."
+                f"The cores {used_place.pair} were at {len(other_places) + 1} places, as the CPUs of a virtual "
+                "machine are moved. "
+                f"The times are those at {used_place.c2c_latency_ns:.0f} ns from core to core, where "
+                f"{format_percent(used_place.share)} "
+                f"of the measurements were made; those at {latencies_text} are in no number here."
             ),
             level="note",
             action="",
-            numbers={"places": len(others) + 1, "latency_ns": used.c2c_latency_ns, "share": used.share},
+            numbers={
+                "places": len(other_places) + 1,
+                "latency_ns": used_place.c2c_latency_ns,
+                "share": used_place.share,
+            },
             weight=3,
         )
 
 
 def find_refuted_states(profile: Profile) -> Iterator[Finding]:
-    """Yields a finding with the number of times whose buffers were verifiably not in the intended cache state."""
+    """Yields a finding with the number of times for which a check refuted that the buffers were in the intended cache
+    state."""
     judged = declared_records(profile).filter(pl.col("verdict").is_not_null() & (pl.col("unit") == "ns"))
-    wrong = judged.filter(pl.col("verdict") == "refuted")
-    if not wrong.height:
+    refuted = judged.filter(pl.col("verdict") == "refuted")
+    if not refuted.height:
         return
     yield Finding(
         topic="quality",
         title="Buffers not in the state asked for",
         statement=(
-            f"For {wrong.height} of {judged.height} times the buffers were checked and were not in the state they "
+            f"For {refuted.height} of {judged.height} times the buffers were checked and were not in the state they "
             "were put into (a buffer larger than the caches cannot be in them, and neighbours push data out); no "
             "finding about buffer states uses these."
         ),
         level="note",
-        numbers={"refuted": wrong.height, "asked": judged.height},
+        numbers={"refuted": refuted.height, "asked": judged.height},
         weight=2,
     )
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Figure = dict[str, Any]
-PLACE = "place"  # name of the option (pair of cores) that one selector sets for all charts of a page
+PLACE_OPTION = "place"  # option for the pair of cores, which one selector sets for all charts of a page
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A figure of a chart. `choice` maps every option of the chart to a value."""
+    """A figure of a chart for one choice of the chart's options. `choice` maps every option to its value."""
 
     choice: dict[str, str]
     figure: Figure
@@ -32,25 +32,27 @@ class Chart:
     variants: list[Variant] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the chart as JSON data for the page. Leaves out the `points` of traces, which are only for CSV tables
-        (table.py)."""
+        """Returns the chart as JSON data for the page. Omits the `points` of traces, which only CSV tables (table.py)
+        need."""
         return {
             "id": self.id,
             "title": self.title,
-            "options": options(v.choice for v in self.variants),
-            "variants": [{"choice": v.choice, **v.figure, "data": _plain(v.figure["data"])} for v in self.variants],
+            "options": collect_options(v.choice for v in self.variants),
+            "variants": [
+                {"choice": v.choice, **v.figure, "data": _without_points(v.figure["data"])} for v in self.variants
+            ],
         }
 
 
-def _plain(traces: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _without_points(traces: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in trace.items() if key != "points"} for trace in traces]
 
 
-def options(choices: Iterable[dict[str, str]]) -> dict[str, list[str]]:
-    """Returns option -> its values, in order of first appearance."""
-    found: dict[str, list[str]] = {}
+def collect_options(choices: Iterable[dict[str, str]]) -> dict[str, list[str]]:
+    """Returns each option with all its values, in order of first appearance."""
+    values_by_option: dict[str, list[str]] = {}
     for choice in choices:
         for name, value in choice.items():
-            if value not in found.setdefault(name, []):
-                found[name].append(value)
-    return found
+            if value not in values_by_option.setdefault(name, []):
+                values_by_option[name].append(value)
+    return values_by_option

@@ -1,18 +1,19 @@
-"""Plots the hardware limits of communication between two cores, without MPI."""
+"""Plots what limits communication between two cores without MPI: the times of reads and copies of the other core's
+data."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_ns
 from nearfield.profile import Profile
-from nearfield.profile.curves import curve, drawn_places
+from nearfield.profile.curves import curve, plotted_places
 from nearfield.report.derived_metrics import core_to_core_latency
-from nearfield.report.plots.axes import plot_by_size, time_or_rate
-from nearfield.report.plots.chart import PLACE, Chart, Variant
-from nearfield.report.plots.series import convert_curve, curve_style, line_traces
+from nearfield.report.plots.axes import make_time_or_rate_axis, plot_by_size
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.series import curve_style, line_traces, times_or_bandwidths
 
 TITLE = "What the hardware allows"
-SHORT = "Hardware"
-KINDS = (
+NAVIGATION_TITLE = "Hardware"
+COPY_AND_READ_KINDS = (
     "copy-remote",
     "copy-remote-nt",
     "copy-remote-both",
@@ -26,22 +27,22 @@ KINDS = (
 def charts(profile: Profile) -> list[Chart]:
     """Returns a list with the chart of reads and copies between two cores."""
     variants = []
-    signals = []
-    for place in drawn_places(profile.records, "floor"):
-        signal = core_to_core_latency(profile.records, place, deciding=False)
-        signals += [f"{place.label} {format_ns(signal.value)}"] if signal else []
+    latency_texts = []
+    for place in plotted_places(profile.records, "floor"):
+        signal = core_to_core_latency(profile.records, place, only_reliable=False)
+        latency_texts += [f"{place.label} {format_ns(signal.value)}"] if signal else []
         for show in ("bandwidth", "time"):
             traces = []
-            for i, kind in enumerate(KINDS):
-                points = curve(profile.records, "floor", "time", place=place, kind=kind, deciding=False)
-                traces += line_traces(kind, convert_curve(points, show), curve_style(i))
+            for i, kind in enumerate(COPY_AND_READ_KINDS):
+                points = curve(profile.records, "floor", "time", place=place, kind=kind, only_reliable=False)
+                traces += line_traces(kind, times_or_bandwidths(points, show), curve_style(i))
             if traces:
-                figure = plot_by_size(traces, time_or_rate(show, traces), "size", profile)
-                variants.append(Variant({PLACE: place.label, "show": show}, figure))
+                figure = plot_by_size(traces, make_time_or_rate_axis(show, traces), "size", profile)
+                variants.append(Variant({PLACE_OPTION: place.label, "show": show}, figure))
     caption = (
         "Reading and copying what the other core just wrote (remote) and what this core wrote itself (local), with "
         "ordinary stores, with stores that go past the caches (-nt), and by both cores, half each (-both)."
     )
-    if signals:
-        caption += f" A flag crosses one way in: {'; '.join(signals[:6])}."
+    if latency_texts:
+        caption += f" A flag crosses one way in: {'; '.join(latency_texts[:6])}."
     return [Chart("floor", "Reading and copying", caption, variants)] if variants else []

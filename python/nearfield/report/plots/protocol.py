@@ -1,17 +1,17 @@
-"""Plots the observed protocol of each message size as answers to three yes/no questions."""
+"""Plots the protocol that was observed at each message size, as answers to three yes/no questions."""
 
 from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.curves import Place, curve, drawn_places
-from nearfield.report.plots.axes import bytes_axis, layout, switch_marks
-from nearfield.report.plots.chart import PLACE, Chart, Variant
+from nearfield.profile.curves import Place, curve, plotted_places
+from nearfield.report.plots.axes import make_bytes_axis, make_layout, switch_marks
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
 from nearfield.report.plots.series import Trace
 
 TITLE = "Protocols"
-SHORT = "Protocols"
-QUESTIONS = {
+NAVIGATION_TITLE = "Protocols"
+QUESTION_BY_METRIC = {
     "single_copies": "kernel copies",
     "waits_for_receive": "Send waits for<br>the receive",
     "waits_for_progress": "Send waits for<br>the receiver in MPI",
@@ -21,21 +21,23 @@ QUESTIONS = {
 def charts(profile: Profile) -> list[Chart]:
     """Returns a list with the chart of the protocol observed at each message size; [] without records."""
     variants = []
-    for place in drawn_places(profile.records, "protocol"):
-        traces = [t for metric, text in QUESTIONS.items() if (t := _answers(profile, place, metric, text))]
+    for place in plotted_places(profile.records, "protocol"):
+        traces = [
+            t for metric, text in QUESTION_BY_METRIC.items() if (t := _answer_trace(profile, place, metric, text))
+        ]
         sizes = [x for trace in traces for x in trace["x"]]
         if traces:
             y = {"type": "category", "automargin": True, "range": [-0.6, len(traces) - 0.4]}
             marks = [(at, "") for at, _ in switch_marks(profile, place, sizes)]
-            x = bytes_axis(sizes, "message size")
-            figure = {"data": traces, "layout": layout(x, y, marks, showlegend=False, height=240)}
-            variants.append(Variant({PLACE: place.label}, figure))
+            x = make_bytes_axis(sizes, "message size")
+            figure = {"data": traces, "layout": make_layout(x, y, marks, showlegend=False, height=240)}
+            variants.append(Variant({PLACE_OPTION: place.label}, figure))
     caption = "What each message size was seen to do, not what the MPI is configured to do. Filled: yes. Hollow: no."
     return [Chart("protocol", "What happens at each size", caption, variants)] if variants else []
 
 
-def _answers(profile: Profile, place: Place, metric: str, text: str) -> Trace | None:
-    points = curve(profile.records, "protocol", metric, place=place, deciding=False)
+def _answer_trace(profile: Profile, place: Place, metric: str, text: str) -> Trace | None:
+    points = curve(profile.records, "protocol", metric, place=place, only_reliable=False)
     if not points:
         return None
     yes = [p.value > 0 for p in points.values()]

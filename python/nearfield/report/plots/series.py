@@ -1,5 +1,5 @@
-"""Converts curves to plotly traces: a line with markers, and bands for the intervals of stable points. Points with
-hollow markers are not used by any finding."""
+"""Converts curves to plotly traces: a line with markers, and bands for the intervals of stable points. A hollow marker
+means that no finding uses the value of the point."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from nearfield.base.units import format_bytes, format_count, format_ns, format_rate
 from nearfield.profile.curves import Curve, Point
-from nearfield.report.formatting import percent
+from nearfield.report.formatting import format_percent
 
 Trace = dict[str, Any]
 
-FORMATS: dict[str, Callable[[float], str]] = {
+FORMATTER_BY_UNIT: dict[str, Callable[[float], str]] = {
     "ns": format_ns,
     "GB/s": format_rate,
-    "share": percent,
+    "share": format_percent,
     "count": format_count,
     "bytes": lambda value: format_bytes(value, digits=3),
     "ns/MiB": lambda value: f"{format_ns(value)} per MiB",
@@ -29,30 +29,30 @@ FORMATS: dict[str, Callable[[float], str]] = {
 
 
 @dataclass(frozen=True)
-class Style:
+class CurveStyle:
     """The look of a curve. Colour, dash and marker symbol each suffice to distinguish curves."""
 
-    colour: str
+    color: str
     dash: str = "solid"
     symbol: str = "circle"
     width: float = 2.0
 
 
-STYLES = (
-    Style("@s1"),
-    Style("@s2", "dash", "square"),
-    Style("@s3", "dot", "diamond"),
-    Style("@s4", "dashdot", "triangle-up"),
-    Style("@s5", "longdash", "triangle-down"),
-    Style("@s6", "longdashdot", "cross"),
-    Style("@s7", "5px 2px 1px 2px", "star"),
+CURVE_STYLES = (
+    CurveStyle("@s1"),
+    CurveStyle("@s2", "dash", "square"),
+    CurveStyle("@s3", "dot", "diamond"),
+    CurveStyle("@s4", "dashdot", "triangle-up"),
+    CurveStyle("@s5", "longdash", "triangle-down"),
+    CurveStyle("@s6", "longdashdot", "cross"),
+    CurveStyle("@s7", "5px 2px 1px 2px", "star"),
 )
-FLOOR = Style("@ink", "4px 3px", "line-ew", 1.5)
+FLOOR_STYLE = CurveStyle("@ink", "4px 3px", "line-ew", 1.5)
 
 
-def curve_style(index: int) -> Style:
-    """Returns the style of the curve with this number."""
-    return STYLES[index % len(STYLES)]
+def curve_style(index: int) -> CurveStyle:
+    """Returns the style of curve number `index`; styles repeat after the last one."""
+    return CURVE_STYLES[index % len(CURVE_STYLES)]
 
 
 def bandwidth_curve(points: Curve) -> Curve:
@@ -64,24 +64,26 @@ def bandwidth_curve(points: Curve) -> Curve:
     }
 
 
-def convert_curve(points: Curve, show: str) -> Curve:
-    """Returns the curve of times unchanged if `show` is "time", otherwise its bandwidths."""
-    return points if show == "time" else bandwidth_curve(points)
+def times_or_bandwidths(points: Curve, quantity: str) -> Curve:
+    """Returns the curve of times unchanged if `quantity` is "time", otherwise its bandwidths."""
+    return points if quantity == "time" else bandwidth_curve(points)
 
 
 def values_per_mib(points: Curve) -> Curve:
     """Returns the curve with its values divided by the size in MiB."""
-    return {size: p.scaled((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}
+    return {size: p.scale_by((1 << 20) / size, f"{p.unit}/MiB") for size, p in points.items()}
 
 
-def line_traces(name: str, points: Curve, look: Style, x_text: Callable[[Any], str] = format_bytes) -> list[Trace]:
+def line_traces(
+    name: str, points: Curve, style: CurveStyle, format_x: Callable[[Any], str] = format_bytes
+) -> list[Trace]:
     """Returns the traces of a curve, interval bands first; [] if there are no points."""
     if not points:
         return []
-    return [*_bands(name, points, look), _line(name, points, look, x_text)]
+    return [*_interval_band_traces(name, points, style), _line_trace(name, points, style, format_x)]
 
 
-def bar_traces(name: str, points: Curve, look: Style, pattern: str = "") -> list[Trace]:
+def bar_traces(name: str, points: Curve, style: CurveStyle, pattern: str = "") -> list[Trace]:
     """Returns the trace of a bar chart over categories, with error bars unless every value is exact; [] if there are no
     points."""
     if not points:
@@ -95,8 +97,8 @@ def bar_traces(name: str, points: Curve, look: Style, pattern: str = "") -> list
         {
             "type": "bar", "name": name, "x": list(points), "y": [p.value for p in values],
             "marker": {
-                "color": [look.colour if p.is_deciding else "@paper" for p in values],
-                "line": {"color": look.colour, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
+                "color": [style.color if p.is_reliable else "@paper" for p in values],
+                "line": {"color": style.color, "width": 1.5}, "pattern": {"shape": pattern, "fgcolor": "@paper"},
             },
             **({"error_y": error} if any(p.high > p.low for p in values) else {}),
             **_hover_fields(name, points, str), "textposition": "none",
@@ -104,76 +106,77 @@ def bar_traces(name: str, points: Curve, look: Style, pattern: str = "") -> list
     ]  # fmt: skip
 
 
-def floor_line(points: Curve) -> list[Trace]:
-    """Returns the trace of the lower bound on messages, with the area below it shaded, for plots of bandwidth."""
+def floor_traces(points: Curve) -> list[Trace]:
+    """Returns the trace of the floor (lower bound of a message's time), with the area below it shaded, for plots of
+    bandwidth."""
     if not points:
         return []
-    trace = _line("floor: a flag and one copy", points, FLOOR, format_bytes)
+    trace = _line_trace("floor: a flag and one copy", points, FLOOR_STYLE, format_bytes)
     trace |= {"mode": "lines", "fill": "tozeroy", "fillcolor": "@ink:0.06"}
     return [trace]
 
 
-def _line(name: str, points: Curve, look: Style, x_text: Callable[[Any], str]) -> Trace:
+def _line_trace(name: str, points: Curve, style: CurveStyle, format_x: Callable[[Any], str]) -> Trace:
     return {
         "type": "scatter", "mode": "lines+markers", "name": name, "legendgroup": name,
         "x": list(points), "y": [p.value for p in points.values()],
-        "line": {"color": look.colour, "dash": look.dash, "width": look.width},
+        "line": {"color": style.color, "dash": style.dash, "width": style.width},
         "marker": {
-            "size": 7, "color": look.colour, "line": {"color": look.colour, "width": 1.5},
-            "symbol": [_symbol(look.symbol, p) for p in points.values()],
+            "size": 7, "color": style.color, "line": {"color": style.color, "width": 1.5},
+            "symbol": [_marker_symbol(style.symbol, p) for p in points.values()],
         },
-        **_hover_fields(name, points, x_text),
+        **_hover_fields(name, points, format_x),
     }  # fmt: skip
 
 
-def _bands(name: str, points: Curve, look: Style) -> Iterator[Trace]:
-    """Yields bands for the intervals of runs of stable points. Bands of unstable points would cover the other
-    curves."""
+def _interval_band_traces(name: str, points: Curve, style: CurveStyle) -> Iterator[Trace]:
+    """Yields a band for the intervals of each sequence of stable points. Unstable points have no band, since it would
+    cover other curves."""
     for is_stable, run in groupby(points.items(), key=lambda item: item[1].stable):
-        own = dict(run)
-        x = list(own)
-        high, low = [p.high for p in own.values()], [p.low for p in own.values()]
+        run_points = dict(run)
+        x = list(run_points)
+        high, low = [p.high for p in run_points.values()], [p.low for p in run_points.values()]
         if is_stable:
             yield {
                 "type": "scatter", "mode": "lines", "name": name, "legendgroup": name, "showlegend": False,
-                "x": x + x[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": f"{look.colour}:0.16",
+                "x": x + x[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": f"{style.color}:0.16",
                 "line": {"width": 0}, "hoverinfo": "skip",
             }  # fmt: skip
 
 
-def _symbol(symbol: str, point: Point) -> str:
-    """Returns the marker symbol of a point: filled if stable, with a dot if its buffer state was refuted, hollow
-    otherwise."""
+def _marker_symbol(symbol: str, point: Point) -> str:
+    """Returns the marker symbol of a point: hollow with a dot if its buffer state was refuted, otherwise filled if it
+    is stable and hollow if it is not."""
     if point.verdict == "refuted":
         return f"{symbol}-open-dot"
     return symbol if point.stable else f"{symbol}-open"
 
 
-def _hover_fields(name: str, points: Curve, x_text: Callable[[Any], str]) -> Trace:
+def _hover_fields(name: str, points: Curve, format_x: Callable[[Any], str]) -> Trace:
     """Returns the part of a trace with the hover texts, the texts for the table below the plot (`meta.cells`), and the
     points for CSV tables."""
     cells = [point_text(p) for p in points.values()]
     return {
         "text": [
-            f"<b>{name}</b>, {x_text(x)}<br>{text}<br>{_detail(p)}"
+            f"<b>{name}</b>, {format_x(x)}<br>{text}<br>{_format_point_details(p)}"
             for (x, p), text in zip(points.items(), cells, strict=True)
         ],
         "hovertemplate": "%{text}<extra></extra>",
-        "meta": {"cells": cells, "x": [x_text(x) for x in points]},
+        "meta": {"cells": cells, "x": [format_x(x) for x in points]},
         "points": list(points.values()),
     }
 
 
 def point_text(point: Point) -> str:
-    """Formats a point, for example '3.62 us [3.59 us to 3.66 us]'; appends ~ if unstable and ? if its buffer state was
-    refuted."""
-    text = FORMATS[point.unit]
+    """Formats a point, for example '3.62 us [3.59 us to 3.66 us]'. Appends ~ if the point is unstable, and ? if its
+    buffer state was refuted."""
+    format_value = FORMATTER_BY_UNIT[point.unit]
     marks = ("" if point.stable else " ~") + (" ?" if point.verdict == "refuted" else "")
-    interval = f" [{text(point.low)} to {text(point.high)}]" if point.high > point.low else ""
-    return f"{text(point.value)}{interval}{marks}"
+    interval = f" [{format_value(point.low)} to {format_value(point.high)}]" if point.high > point.low else ""
+    return f"{format_value(point.value)}{interval}{marks}"
 
 
-def _detail(point: Point) -> str:
+def _format_point_details(point: Point) -> str:
     stability = "stable" if point.stable else f"unstable: {point.note}" if point.note else "unstable"
     state = f"<br>buffer state {point.verdict}" if point.verdict else ""
     return f"n = {point.n}, {stability}{state}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
-from nearfield.profile.curves import curve, distinct_values, drawn_places, pick
-from nearfield.report.plots.axes import layout, linear_axis, log_axis, number_axis
-from nearfield.report.plots.chart import PLACE, Chart, Variant
+from nearfield.profile.curves import curve, distinct_values, plotted_places, select_records
+from nearfield.report.plots.axes import make_layout, make_linear_axis, make_log_axis, make_number_axis
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
 from nearfield.report.plots.series import bar_traces, curve_style, line_traces
 
 TITLE = "Elements that lie apart"
-SHORT = "Strides"
-METHODS = {
+NAVIGATION_TITLE = "Strides"
+NAME_STYLE_PATTERN_BY_METHOD = {
     "datatype": ("MPI datatype", curve_style(0), ""),
     "manual-pack": ("packed by hand", curve_style(1), "/"),
     "contiguous": ("contiguous", curve_style(2), "x"),
@@ -20,47 +20,47 @@ METHODS = {
 
 def charts(profile: Profile) -> list[Chart]:
     """Returns the charts of strided vectors and of faces, with a curve or bar for each method."""
-    return [c for c in (_vectors(profile), _faces(profile)) if c.variants]
+    return [c for c in (_vector_chart(profile), _face_chart(profile)) if c.variants]
 
 
-def _vectors(profile: Profile) -> Chart:
+def _vector_chart(profile: Profile) -> Chart:
     variants = []
-    for place in drawn_places(profile.records, "stride"):
-        rows = pick(profile.records, place, scenario="stride", metric="half_round_trip", face=None)
+    for place in plotted_places(profile.records, "stride"):
+        rows = select_records(profile.records, place, scenario="stride", metric="half_round_trip", face=None)
         for size in sorted(distinct_values(rows, "size_bytes"), reverse=True):
             for mode in distinct_values(rows, "mode"):
                 traces = []
-                for method, (name, look, _) in METHODS.items():
+                for method, (name, look, _) in NAME_STYLE_PATTERN_BY_METHOD.items():
                     points = curve(
                         rows, "stride", "half_round_trip",
-                        x="stride", size_bytes=size, mode=mode, method=method, deciding=False,
+                        x="stride", size_bytes=size, mode=mode, method=method, only_reliable=False,
                     )  # fmt: skip
                     traces += line_traces(name, points, look, lambda stride: f"stride {stride}")
                 strides = [x for trace in traces for x in trace["x"]]
-                x, y = number_axis(strides, "stride (doubles)"), log_axis(traces, "half round trip")
-                figure = {"data": traces, "layout": layout(x, y)}
+                x, y = make_number_axis(strides, "stride (doubles)"), make_log_axis(traces, "half round trip")
+                figure = {"data": traces, "layout": make_layout(x, y)}
                 if traces:
-                    choice = {PLACE: place.label, "payload": format_bytes(size), "send": mode}
+                    choice = {PLACE_OPTION: place.label, "payload": format_bytes(size), "send": mode}
                     variants.append(Variant(choice, figure))
     caption = "Doubles that lie `stride` apart, packing included. Strides that are powers of two and odd ones."
     return Chart("stride", "Strided vectors", caption.replace("`", ""), variants)
 
 
-def _faces(profile: Profile) -> Chart:
+def _face_chart(profile: Profile) -> Chart:
     variants = []
-    for place in drawn_places(profile.records, "stride"):
-        rows = pick(profile.records, place, scenario="stride", metric="half_round_trip", stride=None)
+    for place in plotted_places(profile.records, "stride"):
+        rows = select_records(profile.records, place, scenario="stride", metric="half_round_trip", stride=None)
         for size in sorted(distinct_values(rows, "size_bytes")):
             traces = []
-            for method, (name, look, pattern) in METHODS.items():
+            for method, (name, look, pattern) in NAME_STYLE_PATTERN_BY_METHOD.items():
                 points = curve(
-                    rows, "stride", "half_round_trip", x="face", size_bytes=size, method=method, deciding=False
+                    rows, "stride", "half_round_trip", x="face", size_bytes=size, method=method, only_reliable=False
                 )
-                points = {f"face {face}": p.scaled(1e-3, "us") for face, p in points.items()}
+                points = {f"face {face}": p.scale_by(1e-3, "us") for face, p in points.items()}
                 traces += bar_traces(name, points, look, pattern)
-            y = linear_axis(traces, "half round trip (us)")
-            figure = {"data": traces, "layout": layout({"type": "category"}, y, barmode="group", bargap=0.35)}
+            y = make_linear_axis(traces, "half round trip (us)")
+            figure = {"data": traces, "layout": make_layout({"type": "category"}, y, barmode="group", bargap=0.35)}
             if traces:
-                variants.append(Variant({PLACE: place.label, "payload": format_bytes(size)}, figure))
+                variants.append(Variant({PLACE_OPTION: place.label, "payload": format_bytes(size)}, figure))
     caption = "Faces of a 3-D array in C order with ghost layers: x is whole rows, y rows far apart, z single elements."
     return Chart("faces", "Faces of a 3-D array", caption, variants)

@@ -7,28 +7,28 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from nearfield.report.plots.chart import Chart, options
+from nearfield.report.plots.chart import Chart, collect_options
 from nearfield.report.plots.series import Trace
 
-NUMBERS = ("value", "low", "high", "unit", "n", "stable", "state")
+POINT_COLUMNS = ("value", "low", "high", "unit", "n", "stable", "state")
 
 
 def as_csv(chart: Chart) -> str:
     """Returns the CSV table of a chart, with a column for each option. `low` and `high` are the ends of the 95 %
     interval; `state` is the verdict on the buffers' cache state. In plots of yes/no questions, the value is a word and
     the other cells are empty."""
-    names = list(options(variant.choice for variant in chart.variants))
+    names = list(collect_options(variant.choice for variant in chart.variants))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*names, "curve", "x", *NUMBERS])
+    writer.writerow([*names, "curve", "x", *POINT_COLUMNS])
     for variant in chart.variants:
         choice = [variant.choice.get(name, "") for name in names]
         for trace in variant.figure["data"]:
-            writer.writerows([*choice, *row] for row in _rows(trace))
+            writer.writerows([*choice, *row] for row in _csv_rows(trace))
     return out.getvalue()
 
 
-def _rows(trace: Trace) -> Iterator[list[Any]]:
+def _csv_rows(trace: Trace) -> Iterator[list[Any]]:
     if trace["type"] == "heatmap":
         for name, cells in zip(trace["y"], trace["z"], strict=True):
             yield from _pad_rows(name, zip(trace["x"], cells, strict=True))
@@ -43,4 +43,4 @@ def _pad_rows(name: str, cells: Iterable[tuple[Any, Any]]) -> Iterator[list[Any]
     """Yields rows for (x, value) pairs, padded with empty cells. Skips missing values."""
     for x, value in cells:
         if value is not None:
-            yield [name, x, value, *[""] * (len(NUMBERS) - 1)]
+            yield [name, x, value, *[""] * (len(POINT_COLUMNS) - 1)]

@@ -1,27 +1,27 @@
-"""Plots the baseline and the tuned MPI by message size: the bandwidth of both, and the gain, from alternating
-measurements."""
+"""Plots the MPI with default parameters (baseline) and with tuned parameters by message size: the bandwidth of both,
+and the gain, from measurements in alternation."""
 
 from __future__ import annotations
 
 from nearfield.profile.curves import Curve, Point
-from nearfield.report.plots.axes import linear_axis, plot_by_size, time_or_rate
+from nearfield.report.plots.axes import make_linear_axis, make_time_or_rate_axis, plot_by_size
 from nearfield.report.plots.chart import Chart, Figure, Variant
-from nearfield.report.plots.series import Style, curve_style, line_traces
+from nearfield.report.plots.series import CurveStyle, curve_style, line_traces
 from nearfield.rules.schema import PointTable, Rules, RuleTable
 
 TITLE = "Stock against tuned"
-SHORT = "Tuned"
-_PATTERNS = {"pingpong": "ping-pong", "stream": "stream, one way", "exchange": "exchange, both ways"}
-_BASELINE, _TUNED = Style("@s4", "dash", "square"), Style("@s1")
+NAVIGATION_TITLE = "Tuned"
+_PATTERN_NAMES = {"pingpong": "ping-pong", "stream": "stream, one way", "exchange": "exchange, both ways"}
+_BASELINE_STYLE, _TUNED_STYLE = CurveStyle("@s4", "dash", "square"), CurveStyle("@s1")
 
 
 def charts(rules: Rules) -> list[Chart]:
     """Returns the charts of bandwidth and gain of the rules, by size and pattern."""
-    found = [rule for rule in rules.rule if rule.point]
-    if not found:
+    measured_rules = [rule for rule in rules.rule if rule.point]
+    if not measured_rules:
         return []
-    bandwidth = [variant for rule in found for variant in _bandwidths(rule)]
-    gains = [Variant(_choice(rule), _gains(rule)) for rule in found]
+    bandwidth = [variant for rule in measured_rules for variant in _bandwidth_variants(rule)]
+    gains = [Variant(_distance_option(rule), _gain_figure(rule)) for rule in measured_rules]
     caption = (
         "Message size over time per message, sender's data just written. Stock and tuned jobs were on the same cores "
         "at once and measured in turn."
@@ -33,34 +33,34 @@ def charts(rules: Rules) -> list[Chart]:
     ]
 
 
-def _choice(rule: RuleTable) -> dict[str, str]:
+def _distance_option(rule: RuleTable) -> dict[str, str]:
     return {"distance": rule.distance}
 
 
-def _bandwidths(rule: RuleTable) -> list[Variant]:
+def _bandwidth_variants(rule: RuleTable) -> list[Variant]:
     variants = []
-    for pattern, name in _PATTERNS.items():
+    for pattern, name in _PATTERN_NAMES.items():
         points = [p for p in rule.point if p.pattern == pattern]
-        baseline: Curve = {p.size_bytes: _rate(p, p.baseline_ns) for p in points}
-        tuned: Curve = {p.size_bytes: _rate(p, p.tuned_ns) for p in points}
-        traces = line_traces("baseline", baseline, _BASELINE) + line_traces("tuned", tuned, _TUNED)
-        figure = plot_by_size(traces, time_or_rate("bandwidth", traces), "message size")
-        variants.append(Variant({**_choice(rule), "pattern": name}, figure))
+        baseline: Curve = {p.size_bytes: _bandwidth_point(p, p.baseline_ns) for p in points}
+        tuned: Curve = {p.size_bytes: _bandwidth_point(p, p.tuned_ns) for p in points}
+        traces = line_traces("baseline", baseline, _BASELINE_STYLE) + line_traces("tuned", tuned, _TUNED_STYLE)
+        figure = plot_by_size(traces, make_time_or_rate_axis("bandwidth", traces), "message size")
+        variants.append(Variant({**_distance_option(rule), "pattern": name}, figure))
     return variants
 
 
-def _gains(rule: RuleTable) -> Figure:
+def _gain_figure(rule: RuleTable) -> Figure:
     traces = []
-    for i, (pattern, name) in enumerate(_PATTERNS.items()):
+    for i, (pattern, name) in enumerate(_PATTERN_NAMES.items()):
         points: Curve = {
             p.size_bytes: Point(p.gain.value, p.gain.low, p.gain.high, p.gain.n, True, unit="factor")
             for p in rule.point
             if p.pattern == pattern
         }
         traces += line_traces(name, points, curve_style(i))
-    return plot_by_size(traces, linear_axis(traces, "times as fast as the baseline"), "message size")
+    return plot_by_size(traces, make_linear_axis(traces, "times as fast as the baseline"), "message size")
 
 
-def _rate(point: PointTable, time_ns: float) -> Point:
+def _bandwidth_point(point: PointTable, time_ns: float) -> Point:
     rate = point.size_bytes / time_ns
     return Point(rate, rate, rate, point.gain.n, True, unit="GB/s")

@@ -1,3 +1,3 @@
-"""Checks the papers' statements on the user's machine: measures live profiles (`measure`), and answers whether a
-statement holds on this machine, does not, or cannot be decided (`answers`). The answers do not affect a paper's
-verdict."""
+"""Tests the papers' statements on the user's machine: `measure` measures profiles in several MPI jobs (launches), and
+`answers` decides for each statement whether it holds on this machine, does not hold, or cannot be decided. These
+answers do not affect the verdict on the paper."""

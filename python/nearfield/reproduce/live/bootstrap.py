@@ -1,12 +1,13 @@
 """Decides by bootstrap whether a statement holds for a curve that was measured in several launches.
 
-The unit of resampling is the launch, because each launch gets other memory pages, and on a virtual machine other cores.
-The judge sees median curves of resampled launches; all points of a curve come from the same launches. Resampled curves
-cannot leave the range of the measurements, and a judge over all points would fail at one point that is off by noise. So
-the judge also sees the bounding curves of the intervals. There is an answer only if all of these curves lead to it.
+The unit of resampling is the launch (one MPI job), because each launch gets other memory pages, and on a virtual
+machine possibly other cores. The judge evaluates median curves of resampled launches; all points of such a curve come
+from the same launches. Since resampled curves never leave the range of the measurements, the judge also evaluates the
+bounding curves of the confidence intervals. A statement is decided only if all of these curves lead to the same result.
 
-If a single point can decide the answer ("some size gains" holds, "every size gains" does not), the error probability
-grows with the number of points. Then the intervals are widened, so that all points together err as often as one."""
+If a single point of the curve can decide the statement (one gain proves "some size gains" and one loss refutes "every
+size gains"), the error probability grows with the number of points. In this case the intervals are widened, so that all
+points together have the error probability of one."""
 
 from __future__ import annotations
 
@@ -17,84 +18,94 @@ from statistics import median
 from typing import Literal
 
 from nearfield.reproduce.curves import Points
-from nearfield.reproduce.judges import Over
+from nearfield.reproduce.judges import Quantifier
 
-RESAMPLES, SEED = 200, 20121105
-CONFIDENCE = 0.95
+NUM_RESAMPLES, RANDOM_SEED = 200, 20121105
+CONFIDENCE_LEVEL = 0.95
 MIN_LAUNCHES = 3  # minimum number of launches for an answer
 
-Word = Literal["holds", "does not", "cannot tell"]
+AnswerWord = Literal["holds", "does not", "cannot tell"]
 Interval = tuple[float, float]
 
 
-def median_curve(launches: Sequence[Points]) -> Points:
-    """Returns x -> median over the launches, at the x values that all launches have."""
-    shared = [x for x in launches[0] if all(x in one for one in launches)]
-    return {x: median(one[x] for one in launches) for x in shared}
+def median_curve(launch_curves: Sequence[Points]) -> Points:
+    """Returns x -> median over the launches, for the x values at which all launches have a point."""
+    shared = [x for x in launch_curves[0] if all(x in one for one in launch_curves)]
+    return {x: median(one[x] for one in launch_curves) for x in shared}
 
 
-def launch_intervals(launches: Sequence[Points], simultaneous: int = 1) -> dict[float, Interval]:
-    """Returns x -> interval: the median plus and minus the range of the launches, times `interval_widening`. Under
-    noise alone, the true value is outside its interval (or outside any of `simultaneous` intervals) in 1 % of cases
-    with five launches, 3 % with four, and 10 % with three (tests/unit/test_here.py)."""
-    wider = interval_widening(simultaneous, len(launches))
-    found = {}
-    for x, y in median_curve(launches).items():
-        ys = [one[x] for one in launches]
-        half = wider * (max(ys) - min(ys))
-        found[x] = (y - half, y + half)
-    return found
+def launch_intervals(launch_curves: Sequence[Points], num_simultaneous: int = 1) -> dict[float, Interval]:
+    """Returns x -> interval. The interval is the median over the launches plus and minus their range (maximum minus
+    minimum), multiplied by interval_widening(). The probability that the true value is outside its interval (or that
+    any of `num_simultaneous` true values is) is 1 % with five launches, 3 % with four, and 10 % with three
+    (tests/unit/test_here.py)."""
+    widening = interval_widening(num_simultaneous, len(launch_curves))
+    interval_by_x = {}
+    for x, y in median_curve(launch_curves).items():
+        ys = [one[x] for one in launch_curves]
+        half_width = widening * (max(ys) - min(ys))
+        interval_by_x[x] = (y - half_width, y + half_width)
+    return interval_by_x
 
 
-def interval_widening(simultaneous: int, launches: int) -> float:
-    """Returns the factor by which to widen intervals if none of `simultaneous` ones may miss its true value. For the
-    true value to be farther than k ranges from the median, all n launches must lie within 1/k of that distance. So the
-    probability falls as k to the power of 1 - n, for any noise, and the sum over all intervals must stay constant."""
-    return float(max(simultaneous, 1) ** (1 / max(launches - 1, 1)))
+def interval_widening(num_intervals: int, num_launches: int) -> float:
+    """Returns the factor k by which to widen `num_intervals` intervals, so that the probability that any of them misses
+    its true value stays that of one interval. An interval of k ranges misses the true value with a probability
+    proportional to k^(1 - n) for n launches, whatever the distribution of the noise."""
+    return float(max(num_intervals, 1) ** (1 / max(num_launches - 1, 1)))
 
 
 def decide_by_bootstrap(
-    launches: Sequence[Points], holds: Callable[[Points], bool], levels: Sequence[float], at: Interval,
-    over: Over = "every",
-) -> Word:  # fmt: skip
-    """Returns whether the statement holds. `levels` are numbers with which the judge compares a curve. `at` is the
-    range of the paper's extreme; there are bounding curves with their extreme inside and outside of this range. `over`
-    is that of the judge: if a single point can decide the answer, the intervals are widened for the number of
-    points."""
-    if len(launches) < MIN_LAUNCHES:
+    launch_curves: Sequence[Points], holds: Callable[[Points], bool], reference_levels: Sequence[float],
+    extreme_range: Interval, quantifier: Quantifier = "every",
+) -> AnswerWord:  # fmt: skip
+    """Returns whether the statement holds, according to the predicate `holds` on curves. `reference_levels` are numbers
+    with which the judge compares a curve. `extreme_range` is the range of x in which the paper's extreme lies: bounding
+    curves have their extreme inside or outside of it. `quantifier` is that of the judge: if a single point can decide
+    the statement, the intervals are widened for the number of points."""
+    if len(launch_curves) < MIN_LAUNCHES:
         return "cannot tell"
-    points = len(median_curve(launches))
-    drawn = [holds(curve) for curve in _resample(launches)]
-    share = sum(drawn) / len(drawn)
+    num_points = len(median_curve(launch_curves))
+    outcomes = [holds(curve) for curve in _resampled_median_curves(launch_curves)]
+    share_holding = sum(outcomes) / len(outcomes)
 
-    def unanimous(word: bool, by_one_point: bool) -> bool:
-        within = launch_intervals(launches, points if by_one_point else 1)
-        return all(holds(curve) is word for curve in bounding_curves(within, levels, at))
+    def all_bounds_agree(expected: bool, can_one_point_decide: bool) -> bool:
+        interval_by_x = launch_intervals(launch_curves, num_points if can_one_point_decide else 1)
+        return all(
+            holds(curve) is expected for curve in bounding_curves(interval_by_x, reference_levels, extreme_range)
+        )
 
-    if share >= CONFIDENCE and unanimous(True, by_one_point=over != "every"):
+    if share_holding >= CONFIDENCE_LEVEL and all_bounds_agree(True, can_one_point_decide=quantifier != "every"):
         return "holds"
-    return "does not" if share <= 1 - CONFIDENCE and unanimous(False, by_one_point=over != "some") else "cannot tell"
+    return (
+        "does not"
+        if share_holding <= 1 - CONFIDENCE_LEVEL and all_bounds_agree(False, can_one_point_decide=quantifier != "some")
+        else "cannot tell"
+    )
 
 
-def _resample(launches: Sequence[Points]) -> Iterator[Points]:
-    """Yields RESAMPLES median curves of launches drawn with replacement, from a fixed seed."""
-    chance = random.Random(SEED)
-    for _ in range(RESAMPLES):
-        yield median_curve(chance.choices(launches, k=len(launches)))
+def _resampled_median_curves(launch_curves: Sequence[Points]) -> Iterator[Points]:
+    """Yields NUM_RESAMPLES median curves, each of launches drawn with replacement. The seed is fixed."""
+    generator = random.Random(RANDOM_SEED)
+    for _ in range(NUM_RESAMPLES):
+        yield median_curve(generator.choices(launch_curves, k=len(launch_curves)))
 
 
-def bounding_curves(within: dict[float, Interval], levels: Sequence[float], at: Interval) -> Iterator[Points]:
-    """Yields curves inside the intervals: lowest, highest, alternating, as flat as possible, rising, falling, and those
-    that are high only inside `at` or only outside of it."""
-    low, high = ({x: ends[side] for x, ends in within.items()} for side in (0, 1))
+def bounding_curves(
+    interval_by_x: dict[float, Interval], reference_levels: Sequence[float], extreme_range: Interval
+) -> Iterator[Points]:
+    """Yields extreme curves inside the intervals: the lowest, the highest, two that alternate between low and high,
+    curves as close as possible to each reference level, one rising, one falling, and curves that are high only inside
+    or only outside of `extreme_range`."""
+    low, high = ({x: ends[side] for x, ends in interval_by_x.items()} for side in (0, 1))
     yield from (low, high)
     for odd in (0, 1):
-        yield {x: within[x][(i + odd) % 2] for i, x in enumerate(within)}
-    levels = (*levels, (max(low.values()) + min(high.values())) / 2)
+        yield {x: interval_by_x[x][(i + odd) % 2] for i, x in enumerate(interval_by_x)}
+    reference_levels = (*reference_levels, (max(low.values()) + min(high.values())) / 2)
     rising = [*accumulate(low.values(), max)][:-1] + [*high.values()][-1:]
     falling = [*accumulate(high.values(), min)][:-1] + [*low.values()][-1:]
-    for wanted in (*map(repeat, levels), rising, falling):
-        yield {x: min(max(y, low[x]), high[x]) for x, y in zip(within, wanted, strict=False)}
-    inside = {x: at[0] <= x <= at[1] for x in within}
+    for targets in (*map(repeat, reference_levels), rising, falling):
+        yield {x: min(max(y, low[x]), high[x]) for x, y in zip(interval_by_x, targets, strict=False)}
+    is_inside_by_x = {x: extreme_range[0] <= x <= extreme_range[1] for x in interval_by_x}
     for inside_peak in (True, False):
-        yield {x: within[x][inside[x] == inside_peak] for x in within}
+        yield {x: interval_by_x[x][is_inside_by_x[x] == inside_peak] for x in interval_by_x}

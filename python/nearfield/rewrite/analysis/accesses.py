@@ -21,30 +21,37 @@ from nearfield.rewrite.analysis.loop_bounds import (
     is_within,
     secondary_induction_variables,
 )
-from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.polynomials import Polynomial
 from nearfield.rewrite.analysis.program import Access, BaseObject, Condition, Loop, NotMovable
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import INTEGERS
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts, is_container
+from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TypeKind
+from nearfield.rewrite.frontend.conversions import INTEGER_TYPES
+from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS, FunctionFacts, is_container
 from nearfield.rewrite.frontend.language import (
-    EVALUATE_PARTS,
+    KINDS_EVALUATING_CHILDREN,
     declares_no_object,
-    has_if_initialisation,
+    describe_node_kind,
+    find_refused_pragma,
+    has_if_initialization,
     is_trivial_type,
-    kind_in_words,
-    refused_pragma_inside,
     variable_refusal_reason,
 )
 
-_PRINTS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
-_COPIES = ("memcpy", "memmove", "memset")
+_PRINT_FUNCTIONS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
+_COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
 # C library functions that write to the memory behind their first argument.
-_FILLS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
-_FORMATS = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}  # position of the format string among the arguments
-_COUNTS_OUTPUT = re.compile(r"%[-+ #0-9.*']*(?:hh|h|ll|l|j|z|t|q|L)?n")  # a conversion that writes to an argument
-_ENDS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
-OUTPUT = BaseObject("output", "what is printed", "scalar", "stream")
+_STRING_WRITE_FUNCTIONS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
+_FORMAT_POSITION_BY_FUNCTION = {
+    "printf": 0,
+    "fprintf": 1,
+    "sprintf": 1,
+    "snprintf": 2,
+}  # position of the format string among the arguments
+_PERCENT_N_CONVERSION = re.compile(
+    r"%[-+ #0-9.*']*(?:hh|h|ll|l|j|z|t|q|L)?n"
+)  # a conversion that writes to an argument
+_TERMINATING_FUNCTIONS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
+OUTPUT_STREAM = BaseObject("output", "what is printed", "scalar", "stream")
 _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
 
 
@@ -55,9 +62,9 @@ class ControlContext:
 
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    breakable: bool = False  # inside a loop of the statement, so that break and continue do not leave the statement
-    callees: tuple[FunctionFacts, ...] = ()  # callees that are being analysed, in which `return` is allowed
-    certain: bool = True  # executed exactly once per execution of the statement, under no condition
+    is_breakable: bool = False  # inside a loop of the statement, so that break and continue stay in the statement
+    entered_callees: tuple[FunctionFacts, ...] = ()  # callees that are being analysed, in which `return` is allowed
+    is_unconditional: bool = True  # executed exactly once per execution of the statement, under no condition
 
 
 @dataclass
@@ -67,40 +74,44 @@ class AccessCollector:
     reader: ExpressionReader
     functions: ProgramFunctions
     accesses: list[Access] = field(default_factory=list)
-    private: set[int] = field(default_factory=set)  # declarations of variables that the statement itself declares
-    inside: ControlContext = field(default_factory=ControlContext)
-    counters: set[int] = field(default_factory=set)  # loop iterators that are declared outside of the statement
+    private_variables: set[int] = field(
+        default_factory=set
+    )  # declarations of variables that the statement itself declares
+    context: ControlContext = field(default_factory=ControlContext)
+    outer_iterators: set[int] = field(default_factory=set)  # loop iterators that are declared outside of the statement
 
-    def collect_accesses(self, node: Node) -> None:
+    def collect_accesses(self, node: SyntaxNode) -> None:
         """Adds the memory accesses of a statement or an expression. Raises NotMovable for jumps out of it and for
         unknown side effects."""
-        jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.inside.breakable else ()
-        jumps = (*jumps, Kind.RETURN_STMT) if self.inside.callees else jumps
-        if node.kind in _JUMPS and node.kind not in jumps:
-            raise NotMovable(f"it contains {_JUMPS[node.kind]}", node.line)
-        handler = _HANDLERS.get(node.kind)
-        if handler is None and node.kind not in EVALUATE_PARTS:
-            raise NotMovable(f"it contains {_NAMES.get(node.kind) or kind_in_words(node)}", node.line)
+        jumps = (Kind.BREAK_STMT, Kind.CONTINUE_STMT) if self.context.is_breakable else ()
+        jumps = (*jumps, Kind.RETURN_STMT) if self.context.entered_callees else jumps
+        if node.kind in _JUMP_NAME_BY_KIND and node.kind not in jumps:
+            raise NotMovable(f"it contains {_JUMP_NAME_BY_KIND[node.kind]}", node.line)
+        handler = _HANDLER_BY_KIND.get(node.kind)
+        if handler is None and node.kind not in KINDS_EVALUATING_CHILDREN:
+            raise NotMovable(
+                f"it contains {_UNSUPPORTED_NAME_BY_KIND.get(node.kind) or describe_node_kind(node)}", node.line
+            )
         (handler or AccessCollector._collect_children)(self, node)
 
-    def _collect_implicit_conversion(self, node: Node) -> None:
+    def _collect_implicit_conversion(self, node: SyntaxNode) -> None:
         """Adds the accesses of an implicit conversion, which libclang shows as an unexposed node with one child."""
         if len([child for child in node.children if child.kind != Kind.TYPE_REF]) != 1:
             raise NotMovable(f"it is not known what {source_text_of(node)} does", node.line)
         self._collect_children(node)
 
-    def _collect_children(self, node: Node) -> None:
+    def _collect_children(self, node: SyntaxNode) -> None:
         for child in node.children:
             if child.kind != Kind.TYPE_REF:
                 self.collect_accesses(child)
 
-    def _collect_binary(self, node: Node) -> None:
-        (self._collect_assignment if node.operator in ASSIGNMENTS else self._collect_children)(node)
+    def _collect_binary_operator(self, node: SyntaxNode) -> None:
+        (self._collect_assignment if node.operator in ASSIGNMENT_OPERATORS else self._collect_children)(node)
 
-    def _collect_unary(self, node: Node) -> None:
-        if node.operator in INCREMENTS:
-            self._add_lvalue_access(node.children[0], write=False)
-            self._add_lvalue_access(node.children[0], write=True)
+    def _collect_unary_operator(self, node: SyntaxNode) -> None:
+        if node.operator in INCREMENT_OPERATORS:
+            self._add_lvalue_access(node.children[0], is_write=False)
+            self._add_lvalue_access(node.children[0], is_write=True)
         elif node.operator == "*":
             self._add_read(node)
         elif node.operator in ("-", "+", "!", "~"):
@@ -108,37 +119,37 @@ class AccessCollector:
         else:
             raise NotMovable(f"it is not known what {source_text_of(node)} is used for", node.line)
 
-    def _add_read(self, node: Node) -> None:
-        self._add_lvalue_access(node, write=False)
+    def _add_read(self, node: SyntaxNode) -> None:
+        self._add_lvalue_access(node, is_write=False)
 
-    def _add_variable_read(self, node: Node) -> None:
+    def _add_variable_read(self, node: SyntaxNode) -> None:
         kind = node.declaration.kind if node.declaration else None
         if kind in (Kind.VAR_DECL, Kind.PARM_DECL):
             self._add_read(node)
         elif kind != Kind.ENUM_CONSTANT_DECL:
             raise NotMovable(f"it is not known what {source_text_of(node)} is", node.line)
 
-    def _collect_sizeof(self, node: Node) -> None:
-        if node.value is None:  # sizeof does not evaluate its operand
+    def _collect_sizeof(self, node: SyntaxNode) -> None:
+        if node.constant_value is None:  # sizeof does not evaluate its operand
             self._collect_children(node)
 
-    def _collect_declarations(self, node: Node) -> None:
+    def _collect_declarations(self, node: SyntaxNode) -> None:
         for child in node.children:
             self.declare_variable(child)
 
     @contextlib.contextmanager
     def nested_context(self, **changes: Any) -> Iterator[None]:
-        """Replaces attributes of `inside` for the duration of a `with` block."""
-        before = self.inside
-        self.inside = replace(before, **changes)
+        """Replaces attributes of `context` for the duration of a `with` block."""
+        outer_context = self.context
+        self.context = replace(outer_context, **changes)
         try:
             yield
         finally:
-            self.inside = before
+            self.context = outer_context
 
     # ---- declarations and assignments
 
-    def declare_variable(self, node: Node) -> None:
+    def declare_variable(self, node: SyntaxNode) -> None:
         """Registers a variable that the statement declares. If the variable never changes, uses of it stand for its
         initial value."""
         if declares_no_object(node):
@@ -146,89 +157,110 @@ class AccessCollector:
         if (
             reason := variable_refusal_reason(node)
             if node.kind == Kind.VAR_DECL
-            else f"it declares {kind_in_words(node)}"
+            else f"it declares {describe_node_kind(node)}"
         ):
             raise NotMovable(reason, node.line)
         values = [child for child in node.children if child.kind.is_expression() or child.kind == Kind.INIT_LIST_EXPR]
         for value in values:
             self.collect_accesses(value)
-        self.private.add(node.key)
-        meaning: Poly | Pointer | None = None
-        initial = self.reader.function.constant_initial_value(node.key)
-        later = self.reader.function.single_assignment(node) if initial is None and not values else None
-        if later is not None:
+        self.private_variables.add(node.key)
+        known_value: Polynomial | Pointer | None = None
+        initial_value = self.reader.function.constant_initial_value(node.key)
+        assigned_value = (
+            self.reader.function.single_assigned_value(node) if initial_value is None and not values else None
+        )
+        if assigned_value is not None:
             with contextlib.suppress(NotMovable, NotAffine):
                 is_pointer = node.type.kind == TypeKind.POINTER
-                meaning = self.reader.pointer_value(later) if is_pointer else self.reader.to_polynomial(later)
-        if initial is not None:
+                known_value = (
+                    self.reader.pointer_value(assigned_value)
+                    if is_pointer
+                    else self.reader.to_polynomial(assigned_value)
+                )
+        if initial_value is not None:
             try:
-                if node.type.kind in INTEGERS:
-                    meaning = self.reader.to_polynomial(initial)
+                if node.type.kind in INTEGER_TYPES:
+                    known_value = self.reader.to_polynomial(initial_value)
                 elif node.type.kind == TypeKind.POINTER:
-                    meaning = self.reader.pointer_value(initial)
+                    known_value = self.reader.pointer_value(initial_value)
                 elif node.type.kind == TypeKind.LVALUEREFERENCE:
-                    meaning = self.reader.address_of_lvalue(initial)
+                    known_value = self.reader.address_of_lvalue(initial_value)
             except NotAffine:
                 pass
-        if node.type.kind in (*INTEGERS, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
-            self.reader.bound[node.key] = meaning
-        if later is not None and isinstance(meaning, Poly):
-            self._record_wraps(node, later)
+        if node.type.kind in (*INTEGER_TYPES, TypeKind.POINTER, TypeKind.LVALUEREFERENCE):
+            self.reader.value_by_declaration[node.key] = known_value
+        if assigned_value is not None and isinstance(known_value, Polynomial):
+            self._record_wrap_bits(node, assigned_value)
 
-    def _collect_assignment(self, node: Node) -> None:
+    def _collect_assignment(self, node: SyntaxNode) -> None:
         target, value = node.children
         self.collect_accesses(value)
         if node.operator != "=":
-            self._add_lvalue_access(target, write=False)
-        self._add_lvalue_access(target, write=True)
+            self._add_lvalue_access(target, is_write=False)
+        self._add_lvalue_access(target, is_write=True)
 
-    def _add_lvalue_access(self, node: Node, *, write: bool) -> None:
+    def _add_lvalue_access(self, node: SyntaxNode, *, is_write: bool) -> None:
         """Adds the access to an lvalue, and the reads of its indices. Variables that the statement declares are
         omitted."""
-        node = node.bare
+        node = node.without_casts
         if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
             raise NotMovable("it uses the result of an increment", node.line)
-        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private:
+        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private_variables:
             return
-        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.reader.bound:
-            known = isinstance(self.reader.bound[node.declaration.key], Pointer)
-            if write and not (known and node.declaration.type.kind == TypeKind.LVALUEREFERENCE):
+        if (
+            node.kind == Kind.DECL_REF_EXPR
+            and node.declaration
+            and node.declaration.key in self.reader.value_by_declaration
+        ):
+            has_known_address = isinstance(self.reader.value_by_declaration[node.declaration.key], Pointer)
+            if is_write and not (has_known_address and node.declaration.type.kind == TypeKind.LVALUEREFERENCE):
                 raise NotMovable(f"it changes {node.name}", node.line)
-            if not known:
+            if not has_known_address:
                 return
         if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
             raise NotMovable(f"{source_text_of(node)} is volatile or atomic", node.line)
-        if write and node.type.kind == TypeKind.POINTER:
+        if is_write and node.type.kind == TypeKind.POINTER:
             raise NotMovable(f"it changes the pointer {source_text_of(node)}", node.line)
         pointer = self.reader.address_of_lvalue(node)
         self._add_index_reads(node)
         if not self._is_in_declared_variable(pointer, node):
-            self.add_access(pointer, write=write, line=node.line)
+            self.add_access(pointer, is_write=is_write, line=node.line)
 
-    def _is_in_declared_variable(self, pointer: Pointer, node: Node) -> bool:
+    def _is_in_declared_variable(self, pointer: Pointer, node: SyntaxNode) -> bool:
         """Returns whether an address lies in a variable that the analysed statement itself declares. Raises NotMovable
         if it lies behind a pointer that is such a variable."""
         base = pointer.base
-        if base.declaration not in self.private:
+        if base.declaration_key not in self.private_variables:
             return False
-        if "->" in base.key or pointer.index and base.kind in ("pointer", "rows"):
+        if "->" in base.key or pointer.indices and base.object_kind in ("pointer", "rows"):
             raise NotMovable(f"it is not known where {base.text} points", node.line)
         return True
 
-    def add_access(self, pointer: Pointer, *, write: bool, line: int, message: bool = False) -> None:
+    def add_access(self, pointer: Pointer, *, is_write: bool, line: int, is_message: bool = False) -> None:
         """Adds an access to an address, under the current loops and conditions."""
-        base, index, inside = pointer.base, pointer.index, self.inside
-        self.accesses.append(Access(base, index, write, line, inside.loops, inside.conditions, message, pointer.note))
+        base, indices, context = pointer.base, pointer.indices, self.context
+        self.accesses.append(
+            Access(
+                base,
+                indices,
+                is_write,
+                line,
+                context.loops,
+                context.conditions,
+                is_message,
+                pointer.unknown_index_reason,
+            )
+        )
 
-    def _add_index_reads(self, node: Node) -> None:
+    def _add_index_reads(self, node: SyntaxNode) -> None:
         """Adds the reads of the array indices and pointers from which an lvalue's address is computed."""
-        node = node.bare
+        node = node.without_casts
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
-            self.collect_accesses(index.bare)
+            self.collect_accesses(index.without_casts)
             self._add_index_reads(array)
         elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
-            self.collect_accesses(node.children[-1].bare)
+            self.collect_accesses(node.children[-1].without_casts)
             self._add_index_reads(node.children[0])
         elif (
             node.kind == Kind.MEMBER_REF_EXPR
@@ -239,25 +271,27 @@ class AccessCollector:
             self._add_index_reads(node.children[0])
         elif node.kind == Kind.BINARY_OPERATOR:
             for child in node.children:
-                if child.type.kind in (TypeKind.POINTER, *ARRAYS):
+                if child.type.kind in (TypeKind.POINTER, *ARRAY_TYPES):
                     self._add_index_reads(child)
                 else:
-                    self.collect_accesses(child.bare)
+                    self.collect_accesses(child.without_casts)
         elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
             self._add_pointer_read(node, node.declaration.key)
 
-    def _add_pointer_read(self, node: Node, key: int) -> None:
+    def _add_pointer_read(self, node: SyntaxNode, declaration_key: int) -> None:
         """Adds the read of a pointer variable, as opposed to the memory that it points to."""
-        if key not in self.private and key not in self.reader.bound:
-            base = replace(self.reader.pointer_value(node).base, kind="scalar", element="pointer", sizes=())
+        if declaration_key not in self.private_variables and declaration_key not in self.reader.value_by_declaration:
+            base = replace(
+                self.reader.pointer_value(node).base, object_kind="scalar", element_type="pointer", dimension_sizes=()
+            )
             self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
 
     # ---- function calls
 
-    def _collect_call(self, node: Node) -> None:
+    def _collect_call(self, node: SyntaxNode) -> None:
         """Adds the accesses of a function call. Raises NotMovable if the callee's side effects are unknown."""
         if node.name == "operator[]":
-            self._add_lvalue_access(node, write=False)
+            self._add_lvalue_access(node, is_write=False)
             return
         if self.collect_special_call(node):
             return
@@ -265,139 +299,157 @@ class AccessCollector:
         if definition is not None:
             self._collect_callee(node, definition)
             return
-        known = is_library_call(node)
-        if known and node.name in (*_PRINTS, *_COPIES, *_FILLS):
+        is_library = is_library_call(node)
+        if is_library and node.name in (*_PRINT_FUNCTIONS, *_COPY_FUNCTIONS, *_STRING_WRITE_FUNCTIONS):
             self._collect_library_call(node)
-        elif not known or node.name not in _ENDS:
+        elif not is_library or node.name not in _TERMINATING_FUNCTIONS:
             if not is_pure_call(node):
                 raise NotMovable(unknown_call_reason(node), node.line)
             for argument in node.arguments:
-                self.collect_accesses(argument.bare)
+                self.collect_accesses(argument.without_casts)
 
-    def _collect_library_call(self, node: Node) -> None:
-        """Adds the accesses of a C library function that prints or copies. Printing counts as a write to OUTPUT, so
-        that output keeps its order, also relative to messages."""
+    def _collect_library_call(self, node: SyntaxNode) -> None:
+        """Adds the accesses of a C library function that prints or copies. Printing counts as a write to OUTPUT_STREAM,
+        so that output keeps its order, also relative to messages."""
         arguments = node.arguments
-        if (format_ := _FORMATS.get(node.name)) is not None:
-            literal = arguments[format_].bare
-            if literal.kind != Kind.STRING_LITERAL or _COUNTS_OUTPUT.search(literal.name):
+        if (format_position := _FORMAT_POSITION_BY_FUNCTION.get(node.name)) is not None:
+            literal = arguments[format_position].without_casts
+            if literal.kind != Kind.STRING_LITERAL or _PERCENT_N_CONVERSION.search(literal.name):
                 raise NotMovable(f"what {node.name} writes is known only when it runs", node.line)
-        if node.name in _PRINTS:
+        if node.name in _PRINT_FUNCTIONS:
             for argument in arguments:
-                if argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS) and argument.bare.kind != Kind.STRING_LITERAL:
-                    self._add_whole_array_access(argument, write=False)
+                if (
+                    argument.without_casts.type.kind in (TypeKind.POINTER, *ARRAY_TYPES)
+                    and argument.without_casts.kind != Kind.STRING_LITERAL
+                ):
+                    self._add_whole_array_access(argument, is_write=False)
                 else:
-                    self.collect_accesses(argument.bare)
-            self.add_access(Pointer(OUTPUT, ()), write=True, line=node.line)
+                    self.collect_accesses(argument.without_casts)
+            self.add_access(Pointer(OUTPUT_STREAM, ()), is_write=True, line=node.line)
             return
         for place, argument in enumerate(arguments):
             if place == 0:
-                self._add_whole_array_access(argument, write=True)
-            elif argument.bare.kind == Kind.STRING_LITERAL:
+                self._add_whole_array_access(argument, is_write=True)
+            elif argument.without_casts.kind == Kind.STRING_LITERAL:
                 continue
-            elif argument.bare.type.kind in (TypeKind.POINTER, *ARRAYS):
-                self._add_whole_array_access(argument, write=False)
+            elif argument.without_casts.type.kind in (TypeKind.POINTER, *ARRAY_TYPES):
+                self._add_whole_array_access(argument, is_write=False)
             else:
-                self.collect_accesses(argument.bare)
+                self.collect_accesses(argument.without_casts)
 
-    def _add_whole_array_access(self, node: Node, *, write: bool) -> None:
+    def _add_whole_array_access(self, node: SyntaxNode, *, is_write: bool) -> None:
         """Adds an access to all elements of the array that a pointer points into."""
-        if node.bare.kind == Kind.DECL_REF_EXPR and node.bare.name in ("stdout", "stderr"):
+        if node.without_casts.kind == Kind.DECL_REF_EXPR and node.without_casts.name in ("stdout", "stderr"):
             return
-        self._add_index_reads(node.bare)
+        self._add_index_reads(node.without_casts)
         pointer = self.reader.pointer_value(node)
         if self._is_in_declared_variable(pointer, node):
             return
-        if not pointer.base.sizes and is_structure_member(pointer):
+        if not pointer.base.dimension_sizes and is_structure_member(pointer):
             raise NotMovable(
                 f"what is copied at {source_text_of(node)} may be several members of a structure", node.line
             )
-        index = (None,) * max(len(pointer.base.sizes), 1)
-        note = f"how much of {pointer.base.text} is copied or printed is not known"
-        self.add_access(replace(pointer, index=index, note=note), write=write, line=node.line)
+        indices = (None,) * max(len(pointer.base.dimension_sizes), 1)
+        reason = f"how much of {pointer.base.text} is copied or printed is not known"
+        self.add_access(
+            replace(pointer, indices=indices, unknown_index_reason=reason), is_write=is_write, line=node.line
+        )
 
-    def collect_special_call(self, node: Node) -> bool:
+    def collect_special_call(self, node: SyntaxNode) -> bool:
         """Adds the accesses of a call with special semantics, such as an MPI call. Returns whether the call is of such
         a kind."""
         if node.name.startswith(("MPI_", "PMPI_")):
             raise NotMovable(f"it calls {node.name}", node.line)
         return False
 
-    def _collect_callee(self, node: Node, callee: FunctionFacts) -> None:
+    def _collect_callee(self, node: SyntaxNode, callee: FunctionFacts) -> None:
         """Adds the accesses of a callee whose definition is known, with the arguments of this call in place of its
         parameters."""
-        if len(self.inside.callees) >= _MAX_CALL_DEPTH or callee in self.inside.callees:
+        if len(self.context.entered_callees) >= _MAX_CALL_DEPTH or callee in self.context.entered_callees:
             raise NotMovable(f"it calls {callee.name}, whose calls are too deep", node.line)
         arguments = node.arguments
-        formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
-        if len(arguments) != len(formals):
+        parameters = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
+        if len(arguments) != len(parameters):
             raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
-        unknown = next((one for one in formals if not _is_supported_parameter(one)), None)
-        if unknown is not None:
-            reason = f"it calls {callee.name}, whose parameter {unknown.name} is not understood"
+        unsupported = next((one for one in parameters if not _is_supported_parameter(one)), None)
+        if unsupported is not None:
+            reason = f"it calls {callee.name}, whose parameter {unsupported.name} is not understood"
             raise NotMovable(reason, node.line)
         body = callee.body
         assert body is not None
-        if pragma := refused_pragma_inside(body.unit.text[body.offset : body.end]):
+        if pragma := find_refused_pragma(body.unit.text[body.offset : body.end]):
             raise NotMovable(
                 f"it calls {callee.name}, and the pragma there is not known to allow it: {pragma}", node.line
             )
-        meanings = [self._argument_value(*pair) for pair in zip(arguments, formals, strict=True)]
-        reader, bound, private = self.reader, dict(self.reader.bound), set(self.private)
-        outer, foreign, number = reader.function, reader.foreign, len(self.accesses)
-        for formal, meaning in zip(formals, meanings, strict=True):
-            if formal.type.kind == TypeKind.LVALUEREFERENCE:
-                reader.bound[formal.key] = meaning
+        argument_values = [self._argument_value(*pair) for pair in zip(arguments, parameters, strict=True)]
+        reader, outer_values, outer_private = (
+            self.reader,
+            dict(self.reader.value_by_declaration),
+            set(self.private_variables),
+        )
+        outer_function, was_in_callee, first_access = reader.function, reader.is_in_callee, len(self.accesses)
+        for parameter, argument_value in zip(parameters, argument_values, strict=True):
+            if parameter.type.kind == TypeKind.LVALUEREFERENCE:
+                reader.value_by_declaration[parameter.key] = argument_value
                 continue
-            changed = bool(callee.changes.get(formal.key)) or formal.key in callee.address_taken
-            reader.bound[formal.key] = None if changed else meaning
-            if not isinstance(meaning, Pointer) or changed:
-                self.private.add(formal.key)
-        reader.function, reader.foreign = callee, True
-        returns = any(one.kind == Kind.RETURN_STMT for one in body.walk())
-        certain, callees = self.inside.certain and not returns, (*self.inside.callees, callee)
+            is_changed = bool(callee.changes.get(parameter.key)) or parameter.key in callee.address_taken
+            reader.value_by_declaration[parameter.key] = None if is_changed else argument_value
+            if not isinstance(argument_value, Pointer) or is_changed:
+                self.private_variables.add(parameter.key)
+        reader.function, reader.is_in_callee = callee, True
+        has_return = any(one.kind == Kind.RETURN_STMT for one in body.walk())
+        is_unconditional, entered_callees = (
+            self.context.is_unconditional and not has_return,
+            (*self.context.entered_callees, callee),
+        )
         try:
-            with self.nested_context(callees=callees, breakable=False, certain=certain):
+            with self.nested_context(
+                entered_callees=entered_callees, is_breakable=False, is_unconditional=is_unconditional
+            ):
                 self.collect_accesses(body)
-        except NotMovable as why:
-            reason = f"it calls {callee.name}, and there, at line {why.line}: {why.reason}"
-            raise NotMovable(reason, node.line, why.assumption) from why
+        except NotMovable as refusal:
+            reason = f"it calls {callee.name}, and there, at line {refusal.line}: {refusal.reason}"
+            raise NotMovable(reason, node.line, refusal.assumption) from refusal
         finally:
-            reader.function, reader.foreign = outer, foreign
-            reader.bound, self.private = bound, private
-        for place in range(number, len(self.accesses)):
-            self.accesses[place] = replace(self.accesses[place], line=node.line)
+            reader.function, reader.is_in_callee = outer_function, was_in_callee
+            reader.value_by_declaration, self.private_variables = outer_values, outer_private
+        for access_number in range(first_access, len(self.accesses)):
+            self.accesses[access_number] = replace(self.accesses[access_number], line=node.line)
 
-    def _record_wraps(self, declared: Node, value: Node) -> None:
+    def _record_wrap_bits(self, declaration: SyntaxNode, value: SyntaxNode) -> None:
         """Records whether the value of a variable or a parameter may be an unsigned number that has wrapped."""
-        if bits := min(self.reader.bits_of_wraps(value), default=0):
-            self.reader.wrap_bits[declared.key] = bits
+        if bits := min(self.reader.wrap_bits_of(value), default=0):
+            self.reader.wrap_bits_by_declaration[declaration.key] = bits
 
-    def _argument_value(self, argument: Node, formal: Node) -> Poly | Pointer | None:
+    def _argument_value(self, argument: SyntaxNode, parameter: SyntaxNode) -> Polynomial | Pointer | None:
         """Returns the value or address that a parameter has in a callee; None if it is unknown."""
-        kind = formal.type.kind
+        kind = parameter.type.kind
         try:
-            if kind in (TypeKind.POINTER, *ARRAYS):
-                self._add_index_reads(argument.bare)
-                if formal.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
-                    return None if argument.bare.type.kind != TypeKind.POINTER else self.reader.pointer_value(argument)
+            if kind in (TypeKind.POINTER, *ARRAY_TYPES):
+                self._add_index_reads(argument.without_casts)
+                if parameter.type.get_pointee().get_canonical().kind == TypeKind.RECORD:
+                    return (
+                        None
+                        if argument.without_casts.type.kind != TypeKind.POINTER
+                        else self.reader.pointer_value(argument)
+                    )
                 return self.reader.pointer_value(argument)
             if kind == TypeKind.LVALUEREFERENCE:
                 if not _is_lvalue(argument):
                     raise NotMovable(f"a reference to a temporary is made of {source_text_of(argument)}", argument.line)
-                self._add_index_reads(argument.bare)
+                self._add_index_reads(argument.without_casts)
                 return self.reader.address_of_lvalue(argument)
-            self.collect_accesses(argument.bare)
-            if kind not in INTEGERS:
+            self.collect_accesses(argument.without_casts)
+            if kind not in INTEGER_TYPES:
                 return None
-            self._record_wraps(formal, argument)
+            self._record_wrap_bits(parameter, argument)
             return self.reader.to_polynomial(argument)
         except NotAffine:
             return None
 
     # ---- loops and branches
 
-    def _collect_for_loop(self, node: Node) -> None:
+    def _collect_for_loop(self, node: SyntaxNode) -> None:
         if has_entry_by_case(node):
             raise NotMovable("a switch may enter its loop in the middle", node.line)
         loop = canonical_loop(node, self.reader)
@@ -409,73 +461,79 @@ class AccessCollector:
             self.declare_variable(variable)
         self.add_header_reads(node)
         key = induction_variable_key(node)
-        self.reader.bound[key] = Poly.from_symbol(loop.iterator.key)
+        self.reader.value_by_declaration[key] = Polynomial.from_symbol(loop.iterator.key)
         self.make_iterator_private(node, key, loop)
-        with self.nested_context(loops=(*self.inside.loops, loop), breakable=True, certain=False):
+        with self.nested_context(loops=(*self.context.loops, loop), is_breakable=True, is_unconditional=False):
             self.collect_accesses(body)
-        del self.reader.bound[key]
+        del self.reader.value_by_declaration[key]
 
-    def make_iterator_private(self, node: Node, key: int, loop: Loop) -> None:
+    def make_iterator_private(self, node: SyntaxNode, declaration_key: int, loop: Loop) -> None:
         """Makes a loop iterator private to the statement. An iterator that is declared outside of the loop is also
-        recorded in `counters`."""
-        if not loop.declares and key not in self.private:
-            declared = self.reader.function.declared.get(key)
+        recorded in `outer_iterators`."""
+        if not loop.declared_type and declaration_key not in self.private_variables:
+            declaration = self.reader.function.declarations.get(declaration_key)
             if (
-                declared is None
-                or declared.cursor.storage_class.name == "STATIC"
-                or key in self.reader.function.address_taken
+                declaration is None
+                or declaration.cursor.storage_class.name == "STATIC"
+                or declaration_key in self.reader.function.address_taken
             ):
                 raise NotMovable(f"its loop counts {loop.iterator.text}, which is no local variable", node.line)
-            if not self.inside.callees:
-                self.counters.add(key)
-        self.private.add(key)
+            if not self.context.entered_callees:
+                self.outer_iterators.add(declaration_key)
+        self.private_variables.add(declaration_key)
 
-    def add_header_reads(self, node: Node) -> None:
+    def add_header_reads(self, node: SyntaxNode) -> None:
         """Adds the reads in a loop header: of variables in the bounds and of array elements."""
         key = induction_variable_key(node)
         for part in node.children[:-1]:
             for inner in part.walk():
-                declared = inner.declaration if inner.kind == Kind.DECL_REF_EXPR else None
+                declaration = inner.declaration if inner.kind == Kind.DECL_REF_EXPR else None
                 if inner.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
-                    self._add_lvalue_access(inner, write=False)
-                elif declared is not None and declared.type.kind in INTEGERS and declared.key != key:
+                    self._add_lvalue_access(inner, is_write=False)
+                elif declaration is not None and declaration.type.kind in INTEGER_TYPES and declaration.key != key:
                     self.collect_accesses(inner)
 
-    def _collect_irregular_loop(self, node: Node) -> None:
+    def _collect_irregular_loop(self, node: SyntaxNode) -> None:
         """Adds the accesses of a loop that is not canonical. Variables that the loop modifies have unknown values in
         its body."""
-        changed = {
+        changed_keys = {
             key for key, nodes in self.reader.function.changes.items() if any(is_within(one, node) for one in nodes)
         }
-        saved = {key: self.reader.bound[key] for key in changed if key in self.reader.bound}
-        for key in changed:
-            declared = self.reader.function.declared.get(key)
-            if declared is None or key not in self.private and not self._has_all_uses_in(key, node):
+        saved_values = {
+            key: self.reader.value_by_declaration[key]
+            for key in changed_keys
+            if key in self.reader.value_by_declaration
+        }
+        for key in changed_keys:
+            declaration = self.reader.function.declarations.get(key)
+            if declaration is None or key not in self.private_variables and not self._are_all_uses_inside(key, node):
                 raise NotMovable("its bounds are not affine", node.line)
-            self.reader.bound[key] = None
-            self.private.add(key)
-        with self.nested_context(breakable=True, certain=False):
+            self.reader.value_by_declaration[key] = None
+            self.private_variables.add(key)
+        with self.nested_context(is_breakable=True, is_unconditional=False):
             for part in node.children:
                 self.collect_accesses(part)
-        for key in changed:
-            self.reader.bound.pop(key, None)
-        self.reader.bound.update(saved)
+        for key in changed_keys:
+            self.reader.value_by_declaration.pop(key, None)
+        self.reader.value_by_declaration.update(saved_values)
 
-    def _has_all_uses_in(self, key: int, node: Node) -> bool:
+    def _are_all_uses_inside(self, declaration_key: int, node: SyntaxNode) -> bool:
         """Returns whether all uses of a variable in the function lie inside the given loop."""
-        return all(is_within(use, node) for use in self.reader.function.uses.get(key, []))
+        return all(is_within(use, node) for use in self.reader.function.uses.get(declaration_key, []))
 
-    def _collect_if(self, node: Node) -> None:
+    def _collect_if(self, node: SyntaxNode) -> None:
         """Adds the accesses of an `if`, those of each branch under the condition that it is taken."""
-        if has_if_initialisation(node):
+        if has_if_initialization(node):
             raise NotMovable("an `if` has an initialisation", node.line)
         test, *branches = node.children
-        self.collect_accesses(test.bare)
-        for branch, holds in zip(branches, (True, False), strict=False):
-            if is_branch_never_taken(test, holds, self.reader.function) and not self.reader.function.has_label(branch):
+        self.collect_accesses(test.without_casts)
+        for branch, is_true in zip(branches, (True, False), strict=False):
+            if is_branch_never_taken(test, is_true, self.reader.function) and not self.reader.function.contains_label(
+                branch
+            ):
                 continue
-            known = branch_conditions(test, self.reader, holds)
-            with self.nested_context(conditions=(*self.inside.conditions, *known), certain=False):
+            test_conditions = branch_conditions(test, self.reader, is_true)
+            with self.nested_context(conditions=(*self.context.conditions, *test_conditions), is_unconditional=False):
                 self.collect_accesses(branch)
 
 
@@ -484,24 +542,28 @@ def is_structure_member(pointer: Pointer) -> bool:
     return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
 
 
-def _is_supported_parameter(formal: Node) -> bool:
+def _is_supported_parameter(parameter: SyntaxNode) -> bool:
     """Returns whether a function parameter is a plain object or a reference to an lvalue, and has no attributes and no
     default value."""
-    type_ = formal.type
+    type_ = parameter.type
     if type_.kind == TypeKind.LVALUEREFERENCE:
         type_ = type_.get_pointee().get_canonical()
-        known = is_trivial_type(type_) or is_container(formal)
+        known = is_trivial_type(type_) or is_container(parameter)
     else:
         known = is_trivial_type(type_)
-    return known and not any(child.kind.is_attribute() for child in formal.children) and not _has_default_value(formal)
+    return (
+        known
+        and not any(child.kind.is_attribute() for child in parameter.children)
+        and not _has_default_value(parameter)
+    )
 
 
-def _has_default_value(formal: Node) -> bool:
-    extent = formal.cursor.extent
-    return "=" in formal.unit.text[formal.location : extent.end.offset]
+def _has_default_value(parameter: SyntaxNode) -> bool:
+    extent = parameter.cursor.extent
+    return "=" in parameter.unit.text[parameter.name_offset : extent.end.offset]
 
 
-def _is_lvalue(node: Node) -> bool:
+def _is_lvalue(node: SyntaxNode) -> bool:
     """Returns whether an expression denotes an object in memory, without a conversion to a temporary."""
     kinds = (Kind.DECL_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.UNARY_OPERATOR, Kind.CALL_EXPR)
     inner = node
@@ -515,25 +577,25 @@ def _is_lvalue(node: Node) -> bool:
 
 
 # Jump statements, which are supported only if the loop or function that they leave is part of the analysed statement.
-_JUMPS = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.RETURN_STMT: "return"}
+_JUMP_NAME_BY_KIND = {Kind.BREAK_STMT: "break", Kind.CONTINUE_STMT: "continue", Kind.RETURN_STMT: "return"}
 # Names of unsupported language constructs, for messages.
-_NAMES = {
+_UNSUPPORTED_NAME_BY_KIND = {
     Kind.GOTO_STMT: "goto", Kind.INDIRECT_GOTO_STMT: "goto", Kind.LABEL_STMT: "a label",
     Kind.CXX_THROW_EXPR: "throw", Kind.CXX_TRY_STMT: "try", Kind.CXX_DELETE_EXPR: "delete", Kind.CXX_NEW_EXPR: "new",
     Kind.ASM_STMT: "assembly", Kind.MS_ASM_STMT: "assembly", Kind.LAMBDA_EXPR: "a lambda",
     Kind.CXX_FOR_RANGE_STMT: "a loop over a range",
 }  # fmt: skip
 # Methods of the collector by kind of syntax node.
-_HANDLERS: dict[Any, Callable[[AccessCollector, Node], None]] = {
+_HANDLER_BY_KIND: dict[Any, Callable[[AccessCollector, SyntaxNode], None]] = {
     Kind.FOR_STMT: AccessCollector._collect_for_loop,
     Kind.WHILE_STMT: AccessCollector._collect_irregular_loop,
     Kind.DO_STMT: AccessCollector._collect_irregular_loop,
     Kind.IF_STMT: AccessCollector._collect_if,
     Kind.DECL_STMT: AccessCollector._collect_declarations,
     Kind.CALL_EXPR: AccessCollector._collect_call,
-    Kind.BINARY_OPERATOR: AccessCollector._collect_binary,
-    Kind.COMPOUND_ASSIGNMENT_OPERATOR: AccessCollector._collect_binary,
-    Kind.UNARY_OPERATOR: AccessCollector._collect_unary,
+    Kind.BINARY_OPERATOR: AccessCollector._collect_binary_operator,
+    Kind.COMPOUND_ASSIGNMENT_OPERATOR: AccessCollector._collect_binary_operator,
+    Kind.UNARY_OPERATOR: AccessCollector._collect_unary_operator,
     Kind.CXX_UNARY_EXPR: AccessCollector._collect_sizeof,
     Kind.ARRAY_SUBSCRIPT_EXPR: AccessCollector._add_read,
     Kind.MEMBER_REF_EXPR: AccessCollector._add_read,

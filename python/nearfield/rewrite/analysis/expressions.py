@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from nearfield.rewrite.analysis.polynomials import ONE, Poly, Symbol
+from nearfield.rewrite.analysis.polynomials import ONE, Polynomial, Symbol
 from nearfield.rewrite.analysis.program import BaseObject, NotMovable
-from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
+from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TypeKind
 from nearfield.rewrite.frontend.conversions import (
-    INTEGERS,
-    UNSIGNED,
+    INTEGER_TYPES,
+    UNSIGNED_TYPES,
     changes_pointee_type,
     is_mpi_handle_type,
     is_mpi_handle_variable,
@@ -26,25 +26,27 @@ from nearfield.rewrite.frontend.conversions import (
     may_wrap_around,
     unsigned_wrap_bits,
 )
-from nearfield.rewrite.frontend.function import ASSIGNMENTS, INCREMENTS, FunctionFacts
+from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS, FunctionFacts
 from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
 # Kinds of expressions that read no memory themselves; their operands may.
-VALUES = (
+KINDS_WITHOUT_READS = (
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR,
     Kind.CXX_STATIC_CAST_EXPR, Kind.CXX_FUNCTIONAL_CAST_EXPR, Kind.CXX_BOOL_LITERAL_EXPR, Kind.CHARACTER_LITERAL,
 )  # fmt: skip
 # Kinds of nodes that an invariant expression may consist of, whose text may be copied to another place of the function.
-_INVARIANT = (
+_INVARIANT_KINDS = (
     Kind.INTEGER_LITERAL, Kind.CHARACTER_LITERAL, Kind.CXX_BOOL_LITERAL_EXPR, Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR,
     Kind.DECL_REF_EXPR, Kind.MEMBER_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.BINARY_OPERATOR, Kind.UNARY_OPERATOR,
     Kind.CXX_THIS_EXPR,
 )  # fmt: skip
 # Types of the parts of an invariant expression: integers, and the arrays, pointers and structures that contain them. So
 # a write to floating-point data does not change the value of such an expression.
-_IN_INVARIANT = (*INTEGERS, *ARRAYS, TypeKind.POINTER, TypeKind.RECORD)
-_WRAPS = 2**31  # an unsigned constant of at least this value may be a negative number that wrapped around
-_VECTOR = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
+_INVARIANT_TYPES = (*INTEGER_TYPES, *ARRAY_TYPES, TypeKind.POINTER, TypeKind.RECORD)
+_MIN_WRAPPED_CONSTANT = (
+    2**31
+)  # an unsigned constant of at least this value may be a negative number that wrapped around
+_CONTAINER_TYPE = re.compile(r"std::(?:__\w+::)?(?:vector|array)<")
 
 
 class NotAffine(Exception):
@@ -58,70 +60,80 @@ class NotAffine(Exception):
 
 @dataclass(frozen=True)
 class Pointer:
-    """The address of an array element, or of a row if `index` has fewer entries than the array has dimensions. Pointer
-    arithmetic changes the last index. An index of None is unknown."""
+    """The address of an array element, or of a row if `indices` has fewer entries than the array has dimensions.
+    Pointer arithmetic changes the last index. An index of None is unknown."""
 
     base: BaseObject
-    index: tuple[Poly | None, ...]
-    note: str = ""
-    viewed: bool = False  # a cast changed the element type, so that the address may be that of any element
+    indices: tuple[Polynomial | None, ...]
+    unknown_index_reason: str = ""
+    is_reinterpreted: bool = False  # a cast changed the element type, so that the address may be that of any element
 
     def with_unknown_index(self) -> Pointer:
         """Returns the address with unknown indices, for a pointer that was cast to another element type."""
-        index = (None,) * max(len(self.base.sizes), 1)
-        return replace(self, index=index, note=self.note or "a cast counts other elements", viewed=True)
+        index = (None,) * max(len(self.base.dimension_sizes), 1)
+        return replace(
+            self,
+            indices=index,
+            unknown_index_reason=self.unknown_index_reason or "a cast counts other elements",
+            is_reinterpreted=True,
+        )
 
     def first_element_address(self) -> Pointer:
         """Returns the address of the first element of the row, or of the memory behind the pointer, at this address."""
-        return self if self.viewed else replace(self, index=(*self.index, Poly()))
+        return self if self.is_reinterpreted else replace(self, indices=(*self.indices, Polynomial()))
 
-    def offset_by(self, by: Poly | None, note: str = "") -> Pointer:
-        """Returns the address after pointer arithmetic by `by` elements. If `by` is None, the last index becomes
-        unknown; `note` says why. Raises NotMovable if the address is that of a scalar."""
-        if self.viewed:
+    def offset_by(self, distance: Polynomial | None, unknown_index_reason: str = "") -> Pointer:
+        """Returns the address after pointer arithmetic by `distance` elements. If `distance` is None, the last index
+        becomes unknown; `unknown_index_reason` says why. Raises NotMovable if the address is that of a scalar."""
+        if self.is_reinterpreted:
             return self
-        if not self.index:
+        if not self.indices:
             raise NotMovable(f"{self.base.text} is one variable, which is used as an array", 0)
-        last = self.index[-1]
-        moved = last + by if last is not None and by is not None else None
-        return replace(self, index=(*self.index[:-1], moved), note=self.note or note)
+        last = self.indices[-1]
+        moved = last + distance if last is not None and distance is not None else None
+        return replace(
+            self,
+            indices=(*self.indices[:-1], moved),
+            unknown_index_reason=self.unknown_index_reason or unknown_index_reason,
+        )
 
 
 class ExpressionReader:
-    """Converts the expressions of one function to polynomials and addresses. `bound` maps the declarations of loop
-    iterators, of parameters of an analysed callee and of locals of a loop body to their values; None if the value is
-    unknown. If `by_value` is set, named constants are replaced by their values."""
+    """Converts the expressions of one function to polynomials and addresses. `value_by_declaration` maps the
+    declaration keys of loop iterators, parameters of an analysed callee, and local variables of a loop body to their
+    values; None if the value is unknown. If `replaces_constants` is set, named constants are replaced by their
+    values."""
 
     def __init__(
         self,
         function: FunctionFacts,
         *,
-        by_value: bool = False,
+        replaces_constants: bool = False,
         symbols: dict[str, Symbol] | None = None,
-        definition: Callable[[Node], FunctionFacts | None] = lambda call: None,
+        find_definition: Callable[[SyntaxNode], FunctionFacts | None] = lambda call: None,
     ) -> None:
         self.function = function
-        self._definition = definition
-        self._within: list[
-            FunctionFacts
-        ] = []  # callees whose return expressions are being converted, to detect recursion
-        self.by_value = by_value
+        self._find_definition = find_definition
+        # callees whose return expressions are being converted, to detect recursion
+        self._callees_in_progress: list[FunctionFacts] = []
+        self.replaces_constants = replaces_constants
         self.symbols: dict[str, Symbol] = symbols if symbols is not None else {}
-        self.bound: dict[int, Poly | Pointer | None] = {}
-        self.fits_int: set[str] = set()  # keys of iterators from a constant >= 0 to below an int
-        self.lowest: dict[str, int] = {}  # constant lower bounds of loops, by the key of the iterator
-        self.wrap_bits: dict[int, int] = {}  # bits of unsigned numbers that may have wrapped, by the keys in `bound`
-        self.foreign = False
+        self.value_by_declaration: dict[int, Polynomial | Pointer | None] = {}
+        self.int_iterators: set[str] = set()  # keys of iterators from a constant >= 0 to an int upper bound
+        self.lower_bound_by_iterator: dict[str, int] = {}  # constant lower bounds of loops, by the key of the iterator
+        # bits of unsigned numbers that may have wrapped, by the keys in `value_by_declaration`
+        self.wrap_bits_by_declaration: dict[int, int] = {}
+        self.is_in_callee = False
 
     # ---- integer expressions as polynomials
 
-    def to_polynomial(self, node: Node) -> Poly:
+    def to_polynomial(self, node: SyntaxNode) -> Polynomial:
         """Returns an integer expression as a polynomial. Raises NotAffine with the reason if it is none."""
         if may_truncate(node) and not self._is_iterator_that_fits_int(node):
-            if node.value is None:
+            if node.constant_value is None:
                 raise NotAffine(f"{source_text_of(node)} is cut to a shorter number", node.line)
-            return Poly.from_constant(node.value)
-        node = node.bare
+            return Polynomial.from_constant(node.constant_value)
+        node = node.without_casts
         if node.kind == Kind.INTEGER_LITERAL:
             return self._literal_value(node)
         if node.kind == Kind.DECL_REF_EXPR:
@@ -131,204 +143,246 @@ class ExpressionReader:
             return -inner if node.operator == "-" else inner
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-", "*"):
             left, right = (self.to_polynomial(child) for child in node.children)
-            if node.value is not None and node.type.kind in UNSIGNED:
-                return self._constant_polynomial(node, node.value)
+            if node.constant_value is not None and node.type.kind in UNSIGNED_TYPES:
+                return self._constant_polynomial(node, node.constant_value)
             if may_wrap_around(node) and not self._has_no_wraparound(node.operator, left, right):
                 raise NotAffine(f"{source_text_of(node)} has no sign and may wrap around", node.line)
             if node.operator == "*":
                 return self._multiply(left, right)
             return left + right if node.operator == "+" else left - right
-        if node.value is not None:
-            return self._constant_polynomial(node, node.value)
+        if node.constant_value is not None:
+            return self._constant_polynomial(node, node.constant_value)
         if node.kind == Kind.CALL_EXPR:
             return self._value_of_call(node)
         return self._invariant_symbol(node)
 
-    def _is_iterator_that_fits_int(self, node: Node) -> bool:
+    def _is_iterator_that_fits_int(self, node: SyntaxNode) -> bool:
         """Returns whether the operand of a conversion to int is the iterator of a loop whose upper bound is an int, so
         that the conversion truncates nothing."""
-        declared = node.bare.declaration if node.bare.kind == Kind.DECL_REF_EXPR else None
-        meaning = self.bound.get(declared.key) if declared is not None and node.type.kind == TypeKind.INT else None
-        return isinstance(meaning, Poly) and any(meaning == Poly.from_symbol(key) for key in self.fits_int)
+        declaration = node.without_casts.declaration if node.without_casts.kind == Kind.DECL_REF_EXPR else None
+        meaning = (
+            self.value_by_declaration.get(declaration.key)
+            if declaration is not None and node.type.kind == TypeKind.INT
+            else None
+        )
+        return isinstance(meaning, Polynomial) and any(
+            meaning == Polynomial.from_symbol(key) for key in self.int_iterators
+        )
 
-    def _has_no_wraparound(self, operator: str, left: Poly, right: Poly) -> bool:
-        """Returns whether an unsigned sum or difference of a loop iterator and a constant does not wrap around: the
-        constant is subtracted and is at most the iterator's constant lower bound, or it is added to an iterator that
-        stays below its upper bound: 1 to any, and any constant to one that fits into an int."""
+    def _has_no_wraparound(self, operator: str, left: Polynomial, right: Polynomial) -> bool:
+        """Returns whether an unsigned sum or difference of a loop iterator and a constant does not wrap around: either
+        the constant is subtracted and is at most the iterator's constant lower bound; or it is added, and it is 1 (the
+        iterator stays below its upper bound) or the iterator fits into an int."""
         counter, offset = (left, right) if right.constant is not None else (right, left)
         key = next(iter(counter.keys), "")
-        lowest = self.lowest.get(key)
-        if offset.constant is None or lowest is None or counter != Poly.from_symbol(key):
+        lowest = self.lower_bound_by_iterator.get(key)
+        if offset.constant is None or lowest is None or counter != Polynomial.from_symbol(key):
             return False
         if operator == "+":
-            return 0 <= offset.constant <= (_WRAPS - 1 if key in self.fits_int else 1)
+            return 0 <= offset.constant <= (_MIN_WRAPPED_CONSTANT - 1 if key in self.int_iterators else 1)
         return operator == "-" and 0 <= offset.constant <= lowest
 
-    def _value_of_call(self, node: Node) -> Poly:
+    def _value_of_call(self, node: SyntaxNode) -> Polynomial:
         """Returns the value of a call as a polynomial in the arguments, if the callee's body is a single return
         statement. Raises NotAffine otherwise."""
-        callee = self._definition(node)
+        callee = self._find_definition(node)
         body = callee.body.children if callee is not None and callee.body is not None else []
-        if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._within:
+        if callee is None or len(body) != 1 or body[0].kind != Kind.RETURN_STMT or callee in self._callees_in_progress:
             raise NotAffine(f"it calls or changes something: {source_text_of(node)}", node.line)
         formals = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         values = [self.to_polynomial(argument) for argument in node.arguments]
-        if len(formals) != len(values) or any(one.type.kind not in INTEGERS for one in formals):
+        if len(formals) != len(values) or any(one.type.kind not in INTEGER_TYPES for one in formals):
             raise NotAffine(f"{source_text_of(node)} is not affine", node.line)
-        outer = self.function, self.foreign, self.bound
-        self.function, self.foreign = callee, True
-        self.bound = outer[2] | {one.key: value for one, value in zip(formals, values, strict=True)}
-        self._within.append(callee)
+        outer = self.function, self.is_in_callee, self.value_by_declaration
+        self.function, self.is_in_callee = callee, True
+        self.value_by_declaration = outer[2] | {one.key: value for one, value in zip(formals, values, strict=True)}
+        self._callees_in_progress.append(callee)
         try:
             return self.to_polynomial(body[0].children[0])
         finally:
-            self.function, self.foreign, self.bound = outer
-            self._within.pop()
+            self.function, self.is_in_callee, self.value_by_declaration = outer
+            self._callees_in_progress.pop()
 
-    def _literal_value(self, node: Node) -> Poly:
-        value = node.value
+    def _literal_value(self, node: SyntaxNode) -> Polynomial:
+        value = node.constant_value
         if value is None:
             raise NotAffine("a number cannot be read", node.line)
-        name = "" if self.by_value else node.unit.macro_constant(node.location, value)
+        name = "" if self.replaces_constants else node.unit.macro_constant(node.name_offset, value)
         return self._new_symbol(name, name, value, frozenset()) if name else self._constant_polynomial(node, value)
 
     @staticmethod
-    def _constant_polynomial(node: Node, value: int) -> Poly:
-        if node.type.kind in UNSIGNED and value >= _WRAPS:
+    def _constant_polynomial(node: SyntaxNode, value: int) -> Polynomial:
+        if node.type.kind in UNSIGNED_TYPES and value >= _MIN_WRAPPED_CONSTANT:
             raise NotAffine(f"{source_text_of(node)} is a negative number without sign", node.line)
-        return Poly.from_constant(value)
+        return Polynomial.from_constant(value)
 
-    def bits_of_wraps(self, node: Node) -> Iterator[int]:
+    def wrap_bits_of(self, node: SyntaxNode) -> Iterator[int]:
         """Yields the numbers of bits of the unsigned parts of an expression that wrap to a huge number if their
         mathematical value is negative, also in the values of the constants and parameters that it names."""
         for part in node.walk():
             if bits := unsigned_wrap_bits(part):
                 yield bits
-            declared = part.declaration if part.kind == Kind.DECL_REF_EXPR else None
-            if declared is None:
+            declaration = part.declaration if part.kind == Kind.DECL_REF_EXPR else None
+            if declaration is None:
                 continue
-            if declared.key in self.wrap_bits:
-                yield self.wrap_bits[declared.key]
-            initial = self.function.constant_initial_value(declared.key)
+            if declaration.key in self.wrap_bits_by_declaration:
+                yield self.wrap_bits_by_declaration[declaration.key]
+            initial = self.function.constant_initial_value(declaration.key)
             if initial is not None and initial.offset < node.offset:
-                yield from self.bits_of_wraps(initial)
+                yield from self.wrap_bits_of(initial)
 
-    def is_never_negative(self, node: Node) -> bool:
+    def is_never_negative(self, node: SyntaxNode) -> bool:
         """Returns whether an integer expression is a sum or product of values that are never negative."""
-        node = node.bare
+        node = node.without_casts
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "*"):
             return all(map(self.is_never_negative, node.children))
-        if node.kind == Kind.DECL_REF_EXPR and node.type.kind in UNSIGNED and node.declaration is not None:
-            meaning = self.bound.get(node.declaration.key, None)
+        if node.kind == Kind.DECL_REF_EXPR and node.type.kind in UNSIGNED_TYPES and node.declaration is not None:
+            meaning = self.value_by_declaration.get(node.declaration.key, None)
             fixed = self.function.constant_initial_value(node.declaration.key) is not None
-            counts = isinstance(meaning, Poly) and len(meaning.keys) == 1 and meaning == Poly.from_symbol(*meaning.keys)
-            return counts if node.declaration.key in self.bound else not fixed
-        return node.value is not None and node.value >= 0
+            counts = (
+                isinstance(meaning, Polynomial)
+                and len(meaning.keys) == 1
+                and meaning == Polynomial.from_symbol(*meaning.keys)
+            )
+            return counts if node.declaration.key in self.value_by_declaration else not fixed
+        return node.constant_value is not None and node.constant_value >= 0
 
     def _new_symbol(
-        self, key: str, text: str, value: int | None, variables: frozenset[int], *, stable: bool = True,
-        natural: bool = False, may_fail: bool = False,
-    ) -> Poly:  # fmt: skip
+        self, key: str, text: str, value: int | None, variable_keys: frozenset[int], *,
+        is_function_invariant: bool = True, is_nonnegative: bool = False, may_trap: bool = False,
+    ) -> Polynomial:  # fmt: skip
         """Creates a symbol for a value that is not a constant number, and returns the polynomial that consists of the
         symbol."""
-        made = Symbol(key, text, value, False, variables, None, stable, self.foreign, natural, may_fail)
-        self.symbols.setdefault(key, made)
-        return Poly.from_symbol(key)
+        symbol = Symbol(
+            key,
+            text,
+            value,
+            False,
+            variable_keys,
+            None,
+            is_function_invariant,
+            self.is_in_callee,
+            is_nonnegative,
+            may_trap,
+        )
+        self.symbols.setdefault(key, symbol)
+        return Polynomial.from_symbol(key)
 
-    def _value_of_variable(self, node: Node) -> Poly:
-        declared = node.declaration
-        if declared is None:
+    def _value_of_variable(self, node: SyntaxNode) -> Polynomial:
+        declaration = node.declaration
+        if declaration is None:
             raise NotAffine(f"{node.name} is not known", node.line)
-        if declared.key in self.bound:
-            meaning = self.bound[declared.key]
-            if isinstance(meaning, Poly):
+        if declaration.key in self.value_by_declaration:
+            meaning = self.value_by_declaration[declaration.key]
+            if isinstance(meaning, Polynomial):
                 return meaning
             raise NotAffine(f"{node.name} has no value that is known from the loops", node.line)
-        if declared.kind == Kind.ENUM_CONSTANT_DECL or (node.value is not None and node.type.is_const_qualified()):
-            value = node.value if node.value is not None else declared.cursor.enum_value
-            if self.by_value:
-                return Poly.from_constant(value)
-            return self._new_symbol(f"{node.name}@{declared.key}", node.name, value, frozenset())
-        if declared.type.kind not in INTEGERS or declared.type.is_volatile_qualified():
+        if declaration.kind == Kind.ENUM_CONSTANT_DECL or (
+            node.constant_value is not None and node.type.is_const_qualified()
+        ):
+            value = node.constant_value if node.constant_value is not None else declaration.cursor.enum_value
+            if self.replaces_constants:
+                return Polynomial.from_constant(value)
+            return self._new_symbol(f"{node.name}@{declaration.key}", node.name, value, frozenset())
+        if declaration.type.kind not in INTEGER_TYPES or declaration.type.is_volatile_qualified():
             raise NotAffine(f"{node.name} is no integer, or may change at any time", node.line)
-        initial = self.function.constant_initial_value(declared.key)
+        initial = self.function.constant_initial_value(declaration.key)
         if initial is not None:
             with contextlib.suppress(NotAffine):
                 meaning = self.to_polynomial(initial)
-                if all(self.symbols[key].stable for key in meaning.keys):
+                if all(self.symbols[key].is_function_invariant for key in meaning.keys):
                     return meaning
-        stable = self.function.is_never_changed(declared.key)
-        natural = declared.type.kind in UNSIGNED
-        variables = frozenset({declared.key})
+        is_function_invariant = self.function.is_never_changed(declaration.key)
+        is_nonnegative = declaration.type.kind in UNSIGNED_TYPES
+        variable_keys = frozenset({declaration.key})
         return self._new_symbol(
-            f"{node.name}@{declared.key}", node.name, None, variables, stable=stable, natural=natural
+            f"{node.name}@{declaration.key}", node.name, None, variable_keys,
+            is_function_invariant=is_function_invariant, is_nonnegative=is_nonnegative,
         )  # fmt: skip
 
-    def _multiply(self, left: Poly, right: Poly) -> Poly:
+    def _multiply(self, left: Polynomial, right: Polynomial) -> Polynomial:
         """Returns the product of two polynomials. A factor that is a sum of invariants becomes one symbol, since it may
         be the stride of an array."""
         left, right = (self._as_single_symbol(left), self._as_single_symbol(right))
         return left * right
 
-    def _as_single_symbol(self, poly: Poly) -> Poly:
+    def _as_single_symbol(self, polynomial: Polynomial) -> Polynomial:
         """Returns a polynomial as one symbol if it is a sum of invariants, otherwise the polynomial itself."""
-        several = len(poly.terms) > 1
-        if not several or any(self.symbols[key].iterator for key in poly.keys):
-            return poly
-        key = f"({poly!r})"
-        text = f"({self.polynomial_text(poly)})"
-        variables = frozenset().union(*(self.symbols[one].variables for one in poly.keys))
-        foreign = any(self.symbols[one].foreign for one in poly.keys)
-        stable = all(self.symbols[one].stable for one in poly.keys)
-        made = Symbol(key, text, variables=variables, meaning=poly, stable=stable, foreign=foreign)
-        self.symbols.setdefault(key, made)
-        return Poly.from_symbol(key)
+        several = len(polynomial.terms) > 1
+        if not several or any(self.symbols[key].is_iterator for key in polynomial.keys):
+            return polynomial
+        key = f"({polynomial!r})"
+        text = f"({self.polynomial_text(polynomial)})"
+        variable_keys = frozenset().union(*(self.symbols[one].variable_keys for one in polynomial.keys))
+        has_callee_names = any(self.symbols[one].has_callee_names for one in polynomial.keys)
+        is_function_invariant = all(self.symbols[one].is_function_invariant for one in polynomial.keys)
+        symbol = Symbol(
+            key,
+            text,
+            variable_keys=variable_keys,
+            equivalent_polynomial=polynomial,
+            is_function_invariant=is_function_invariant,
+            has_callee_names=has_callee_names,
+        )
+        self.symbols.setdefault(key, symbol)
+        return Polynomial.from_symbol(key)
 
-    def polynomial_text(self, poly: Poly) -> str:
+    def polynomial_text(self, polynomial: Polynomial) -> str:
         """Returns a polynomial as a C expression."""
-        words = ""
-        for monomial, factor in sorted(poly.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
+        terms_text = ""
+        for monomial, factor in sorted(polynomial.terms.items(), key=lambda term: (term[0] == (), term[1] < 0)):
             names = [self.symbols[key].text for key in monomial]
             if abs(factor) != 1 or not names:
                 names.insert(0, str(abs(factor)))
             sign = " - " if factor < 0 else " + "
-            words += (sign if words else sign.strip().replace("+", "")) + " * ".join(names)
-        return words or "0"
+            terms_text += (sign if terms_text else sign.strip().replace("+", "")) + " * ".join(names)
+        return terms_text or "0"
 
-    def _invariant_symbol(self, node: Node) -> Poly:
+    def _invariant_symbol(self, node: SyntaxNode) -> Polynomial:
         """Returns a new symbol for an expression that is invariant in the region but is not a polynomial, such as n /
         2. Raises NotAffine if the expression may have side effects, truncates a value or uses a loop iterator."""
         variables: set[int] = set()
         for inner in node.walk():
-            if inner.kind not in _INVARIANT or inner.operator in (*ASSIGNMENTS, *INCREMENTS, "&", ","):
+            if inner.kind not in _INVARIANT_KINDS or inner.operator in (
+                *ASSIGNMENT_OPERATORS,
+                *INCREMENT_OPERATORS,
+                "&",
+                ",",
+            ):
                 raise NotAffine(f"it calls, converts or changes something: {source_text_of(node)}", node.line)
             literal = inner.kind == Kind.INTEGER_LITERAL and inner.type.kind != TypeKind.INT
-            if literal or inner is not inner.bare and may_truncate(inner) or may_wrap_around(inner):
+            if literal or inner is not inner.without_casts and may_truncate(inner) or may_wrap_around(inner):
                 raise NotAffine(f"{source_text_of(inner)} may be another number than its operands say", node.line)
-            if inner.type.kind not in _IN_INVARIANT:
+            if inner.type.kind not in _INVARIANT_TYPES:
                 raise NotAffine(f"{source_text_of(inner)} is no integer", node.line)
             if inner.kind == Kind.DECL_REF_EXPR and inner.declaration:
-                if inner.declaration.key in self.bound or inner.type.is_volatile_qualified():
+                if inner.declaration.key in self.value_by_declaration or inner.type.is_volatile_qualified():
                     raise NotAffine(f"{source_text_of(node)} is not affine", node.line)
                 variables.add(inner.declaration.key)
-        if node.type.kind not in INTEGERS:
+        if node.type.kind not in INTEGER_TYPES:
             raise NotAffine(f"{source_text_of(node)} is no integer", node.line)
-        words = render_as_c(node)
-        key = f"{words}@{'.'.join(map(str, sorted(variables)))}"
-        natural, may_fail = node.type.kind in UNSIGNED, any(map(may_trap, node.walk()))
+        expression_text = render_as_c(node)
+        key = f"{expression_text}@{'.'.join(map(str, sorted(variables)))}"
+        natural, may_fail = node.type.kind in UNSIGNED_TYPES, any(map(may_trap, node.walk()))
         return self._new_symbol(
-            key, words, None, frozenset(variables), stable=False, natural=natural, may_fail=may_fail
+            key,
+            expression_text,
+            None,
+            frozenset(variables),
+            is_function_invariant=False,
+            is_nonnegative=natural,
+            may_trap=may_fail,
         )
 
     # ---- addresses of lvalues and pointers
 
-    def address_of_lvalue(self, node: Node) -> Pointer:
+    def address_of_lvalue(self, node: SyntaxNode) -> Pointer:
         """Returns the address of the array element or variable that an lvalue denotes. Raises NotMovable if the array
         is unknown."""
-        node = node.bare
+        node = node.without_casts
         if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
             array, index = node.children
-            if array.bare.type.kind in INTEGERS:
+            if array.without_casts.type.kind in INTEGER_TYPES:
                 array, index = index, array
             return self._subscript_address(self._pointer_value_unless_cast(array), index)
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
@@ -341,83 +395,85 @@ class ExpressionReader:
             if node.declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or is_rvalue_reference(node.declaration):
                 raise NotMovable(f"it is not known which memory {node.name} is", node.line)
             if node.declaration.type.kind == TypeKind.LVALUEREFERENCE:
-                meaning = self.bound.get(node.declaration.key)
+                meaning = self.value_by_declaration.get(node.declaration.key)
                 if isinstance(meaning, Pointer):
                     return meaning
                 raise NotMovable(f"it is not known what the reference {node.name} refers to", node.line)
             return Pointer(self._base_of_variable(node), ())
         raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
 
-    def _pointer_value_unless_cast(self, node: Node) -> Pointer:
+    def _pointer_value_unless_cast(self, node: SyntaxNode) -> Pointer:
         """Returns the address that a pointer expression holds. If a cast changed the element type, the indices are
         unknown."""
         pointer = self.pointer_value(node)
         return pointer.with_unknown_index() if changes_pointee_type(node) else pointer
 
-    def pointer_value(self, node: Node) -> Pointer:
+    def pointer_value(self, node: SyntaxNode) -> Pointer:
         """Returns the address that a pointer expression holds. Raises NotMovable if the array that it points into is
         unknown."""
-        node = node.bare
+        node = node.without_casts
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "&":
             return self.address_of_lvalue(node.children[0])
         if node.kind == Kind.BINARY_OPERATOR and node.operator in ("+", "-"):
             left, right = node.children
-            if left.bare.type.kind in INTEGERS:
+            if left.without_casts.type.kind in INTEGER_TYPES:
                 left, right = right, left
             pointer = self._pointer_value_unless_cast(left)
             try:
-                by = self.to_polynomial(right)
+                distance = self.to_polynomial(right)
             except NotAffine as why:
                 return pointer.offset_by(None, why.reason)
-            return pointer.offset_by(by if node.operator == "+" else -by)
+            return pointer.offset_by(distance if node.operator == "+" else -distance)
         if node.kind == Kind.CALL_EXPR and node.name in ("data", "begin") and node.children:
-            member = node.children[0].bare
+            member = node.children[0].without_casts
             if member.kind == Kind.MEMBER_REF_EXPR and member.children:
                 return self._vector_data_address(member.children[0])
         if node.kind == Kind.DECL_REF_EXPR and node.declaration:
-            meaning = self.bound.get(node.declaration.key)
+            meaning = self.value_by_declaration.get(node.declaration.key)
             if isinstance(meaning, Pointer):
                 return meaning
-            if node.declaration.key in self.bound:
+            if node.declaration.key in self.value_by_declaration:
                 raise NotMovable(f"the pointer {node.name} changes", node.line)
-            if node.type.kind not in (TypeKind.POINTER, *ARRAYS) and not is_mpi_handle_variable(node.declaration):
+            if node.type.kind not in (TypeKind.POINTER, *ARRAY_TYPES) and not is_mpi_handle_variable(node.declaration):
                 raise NotMovable(f"it is not known where {source_text_of(node)} points", node.line)
-            return Pointer(self._base_of_variable(node), (Poly(),))
+            return Pointer(self._base_of_variable(node), (Polynomial(),))
         if node.kind in (Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR):
             return self.address_of_lvalue(node).first_element_address()
         if node.kind == Kind.UNARY_OPERATOR and node.operator == "*":
             return self._pointer_value_unless_cast(node.children[0]).first_element_address()
         raise NotMovable(f"it is not known where {source_text_of(node)} points", node.line)
 
-    def _subscript_address(self, pointer: Pointer, index: Node) -> Pointer:
+    def _subscript_address(self, pointer: Pointer, index: SyntaxNode) -> Pointer:
         try:
             return pointer.offset_by(self.to_polynomial(index))
         except NotAffine as why:
             return pointer.offset_by(None, f"the index {source_text_of(index)} is not affine ({why.reason})")
 
-    def _vector_subscript_address(self, node: Node) -> Pointer:
+    def _vector_subscript_address(self, node: SyntaxNode) -> Pointer:
         container, index = node.children[0], node.children[-1]
         return self._subscript_address(self._vector_data_address(container), index)
 
-    def _vector_data_address(self, node: Node) -> Pointer:
-        node = node.bare
+    def _vector_data_address(self, node: SyntaxNode) -> Pointer:
+        node = node.without_casts
         type_ = node.type.get_pointee() if node.type.kind == TypeKind.LVALUEREFERENCE else node.type
-        if not _VECTOR.match(type_.spelling.removeprefix("const ")):
+        if not _CONTAINER_TYPE.match(type_.spelling.removeprefix("const ")):
             raise NotMovable(f"it is not known what {source_text_of(node)} does when it is indexed", node.line)
         place = self.address_of_lvalue(node)
         element = type_.get_template_argument_type(0).get_canonical().spelling
         base = place.base
-        if not place.index:
+        if not place.indices:
             reference = bool(node.declaration and node.declaration.type.kind == TypeKind.LVALUEREFERENCE)
-            base = replace(base, kind="pointer" if reference else "vector", element=element, sizes=(None,))
+            base = replace(
+                base, object_kind="pointer" if reference else "vector", element_type=element, dimension_sizes=(None,)
+            )
         elif not base.key.endswith("[]"):
             raise NotMovable(f"{source_text_of(node)} is a vector of vectors", node.line)
-        return Pointer(base, (*place.index, Poly()))
+        return Pointer(base, (*place.indices, Polynomial()))
 
-    def _member_address(self, node: Node) -> Pointer:
+    def _member_address(self, node: SyntaxNode) -> Pointer:
         if not node.children:  # a member of `this`
             return Pointer(self._make_base(node, f"this->{node.name}", node.name, node.key), ())
-        owner = node.children[0].bare
+        owner = node.children[0].without_casts
         field = node.declaration
         if field is None or field.kind != Kind.FIELD_DECL or field.cursor.is_bitfield():
             raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
@@ -429,34 +485,36 @@ class ExpressionReader:
             if owner.kind == Kind.CXX_THIS_EXPR:
                 return Pointer(self._make_base(node, f"this->{node.name}", node.name, node.key), ())
             outer = self.pointer_value(owner)
-            if outer.base.kind == "rows" or changes_pointee_type(node.children[0]):
+            if outer.base.object_kind == "rows" or changes_pointee_type(node.children[0]):
                 raise NotMovable(f"it is not known which memory {source_text_of(node)} is", node.line)
-            first = all(one is not None and one.constant == 0 for one in outer.index)
-            arrow = "->" if outer.index and first else "."
+            first = all(one is not None and one.constant == 0 for one in outer.indices)
+            arrow = "->" if outer.indices and first else "."
         else:
             outer, arrow = self.address_of_lvalue(owner), "."
         name = f"{arrow}{node.name}"
-        at = () if arrow == "->" else outer.index
-        base = self._make_base(node, outer.base.key + name, outer.base.text + name, outer.base.declaration)
-        return Pointer(replace(base, sizes=(*((None,) * len(at)), *base.sizes)), at, outer.note)
+        at = () if arrow == "->" else outer.indices
+        base = self._make_base(node, outer.base.key + name, outer.base.text + name, outer.base.declaration_key)
+        return Pointer(
+            replace(base, dimension_sizes=(*((None,) * len(at)), *base.dimension_sizes)), at, outer.unknown_index_reason
+        )
 
-    def _base_of_variable(self, node: Node) -> BaseObject:
-        declared = node.declaration
-        assert declared is not None
-        if reason := attributes_refusal_reason(declared):
+    def _base_of_variable(self, node: SyntaxNode) -> BaseObject:
+        declaration = node.declaration
+        assert declaration is not None
+        if reason := attributes_refusal_reason(declaration):
             raise NotMovable(reason, node.line)
-        return self._make_base(declared, f"{node.name}@{declared.key}", node.name, declared.key)
+        return self._make_base(declaration, f"{node.name}@{declaration.key}", node.name, declaration.key)
 
-    def _make_base(self, node: Node, key: str, text: str, declaration: int) -> BaseObject:
+    def _make_base(self, node: SyntaxNode, key: str, text: str, declaration: int) -> BaseObject:
         type_ = node.type
         if type_.kind == TypeKind.LVALUEREFERENCE:
             type_ = type_.get_pointee().get_canonical()
         kind = "scalar"
-        sizes: list[Poly | None] = []
+        sizes: list[Polynomial | None] = []
         if type_.kind == TypeKind.POINTER:
             kind, sizes = "pointer", [None]
             type_ = type_.get_pointee().get_canonical()
-        while type_.kind in ARRAYS or (
+        while type_.kind in ARRAY_TYPES or (
             type_.kind == TypeKind.POINTER and kind != "scalar" and not is_mpi_handle_type(type_)
         ):
             if type_.kind == TypeKind.POINTER:
@@ -466,62 +524,65 @@ class ExpressionReader:
                 continue
             kind = "array" if kind == "scalar" else kind
             known = type_.kind == TypeKind.CONSTANTARRAY
-            sizes.append(Poly.from_constant(type_.element_count) if known else None)
+            sizes.append(Polynomial.from_constant(type_.element_count) if known else None)
             type_ = type_.get_array_element_type().get_canonical()
-        named = self._declared_sizes(node, sum(size is not None for size in sizes)) if kind != "rows" else []
+        named = self._declared_dimension_sizes(node, sum(size is not None for size in sizes)) if kind != "rows" else []
         if named:
             sizes[-len(named) :] = named
         return BaseObject(key, text, kind, type_.spelling.removeprefix("const "), tuple(sizes), declaration)
 
-    def _declared_sizes(self, declared: Node, known: int) -> list[Poly]:
+    def _declared_dimension_sizes(self, declaration: SyntaxNode, num_known_dimensions: int) -> list[Polynomial]:
         """Returns the dimension sizes in an array's declaration as polynomials, outermost first (libclang lists them
         innermost first); an empty list if a size is not affine or may have changed since the declaration."""
-        written = [child for child in declared.children if child.kind.is_expression()]
-        made: list[Poly] = []
-        for child in written:
+        size_expressions = [child for child in declaration.children if child.kind.is_expression()]
+        sizes: list[Polynomial] = []
+        for child in size_expressions:
             try:
                 size = self.to_polynomial(child)
             except NotAffine:
                 break
-            if not all(self.symbols[key].stable or self.symbols[key].value is not None for key in size.keys):
+            if not all(
+                self.symbols[key].is_function_invariant or self.symbols[key].constant_value is not None
+                for key in size.keys
+            ):
                 break  # the size may have changed since the declaration
-            made.append(size)
-            if len(made) == self._count_dimensions(declared):
+            sizes.append(size)
+            if len(sizes) == self._count_dimensions(declaration):
                 break
-        return list(reversed(made)) if len(made) == self._count_dimensions(declared) else []
+        return list(reversed(sizes)) if len(sizes) == self._count_dimensions(declaration) else []
 
     @staticmethod
-    def _count_dimensions(declared: Node) -> int:
-        type_ = declared.type
+    def _count_dimensions(declaration: SyntaxNode) -> int:
+        type_ = declaration.type
         if type_.kind == TypeKind.POINTER:
             type_ = type_.get_pointee().get_canonical()
         count = 0
-        while type_.kind in ARRAYS:
+        while type_.kind in ARRAY_TYPES:
             count += type_.kind != TypeKind.INCOMPLETEARRAY
             type_ = type_.get_array_element_type().get_canonical()
         return count
 
 
-def source_text_of(node: Node, *, shorten: bool = True) -> str:
+def source_text_of(node: SyntaxNode, *, shorten: bool = True) -> str:
     """Returns the source text of an expression on one line, shortened to 40 characters for messages."""
     text = node.unit.text[node.offset : node.cursor.extent.end.offset]
     text = " ".join(text.split()) or node.name
     return text if len(text) <= 40 or not shorten else f"{text[:37]}..."
 
 
-def render_as_c(node: Node) -> str:
+def render_as_c(node: SyntaxNode) -> str:
     """Returns an expression as C text with parentheses around every operation. Raises NotAffine if the expression
     contains a call, a cast or a side effect."""
-    node = node.bare
+    node = node.without_casts
     if node.kind == Kind.INTEGER_LITERAL:
-        return str(node.value)
+        return str(node.constant_value)
     if node.kind == Kind.DECL_REF_EXPR:
         return node.name
     if node.kind == Kind.MEMBER_REF_EXPR:
         if not node.children:
             return node.name
         owner = node.children[0]
-        arrow = "->" if owner.bare.type.kind == TypeKind.POINTER else "."
+        arrow = "->" if owner.without_casts.type.kind == TypeKind.POINTER else "."
         return f"{render_as_c(owner)}{arrow}{node.name}"
     if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
         return f"{render_as_c(node.children[0])}[{render_as_c(node.children[1])}]"

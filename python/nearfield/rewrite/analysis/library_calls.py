@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from nearfield.rewrite.analysis.expressions import source_text_of
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import NUMBERS
+from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBER_TYPES
 
 # Functions of the C and C++ libraries that only read their arguments.
-_MATHS = (
+_MATH_FUNCTIONS = (
     "sqrt cbrt exp exp2 expm1 log log2 log10 log1p pow sin cos tan asin acos atan atan2 sinh cosh tanh fabs fmax fmin "
     "fmod fma floor ceil round trunc hypot copysign rint nearbyint erf erfc"
 )
-PURE = frozenset(name + ending for name in _MATHS.split() for ending in ("", "f", "l"))
-PURE |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
+PURE_FUNCTIONS = frozenset(name + ending for name in _MATH_FUNCTIONS.split() for ending in ("", "f", "l"))
+PURE_FUNCTIONS |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
 
 
-def is_library_call(call: Node) -> bool:
+def is_library_call(call: SyntaxNode) -> bool:
     """Returns whether a system header or the compiler declares the called function, and the function is not a
     method."""
     callee = call.callee()
@@ -24,22 +24,22 @@ def is_library_call(call: Node) -> bool:
     return callee.cursor.location.file is None or bool(callee.cursor.location.is_in_system_header)
 
 
-def is_defined_by_header(callee: Node) -> bool:
-    """Returns whether a function at global scope has a body in a header. Such a function is none of the C library's,
-    even if the header counts as one of the system; those of the C library are declared `extern`."""
-    found = callee.cursor.get_definition()
+def is_defined_by_header(callee: SyntaxNode) -> bool:
+    """Returns whether a function at global scope has a body in a header. Such a function is not a C library function,
+    even if it is in a system header; C library functions are declared `extern`."""
+    definition = callee.cursor.get_definition()
     is_global = callee.cursor.semantic_parent is not None and callee.cursor.semantic_parent.kind.is_translation_unit()
-    return bool(found is not None and is_global and found.storage_class.name != "EXTERN")
+    return bool(definition is not None and is_global and definition.storage_class.name != "EXTERN")
 
 
-def is_pure_call(call: Node) -> bool:
+def is_pure_call(call: SyntaxNode) -> bool:
     """Returns whether a call is of a library function without side effects that only reads its numeric arguments."""
     arguments = [one.type for one in call.arguments]
-    numbers = all(one.kind in (*NUMBERS, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
-    return call.name in PURE and numbers and is_library_call(call)
+    numbers = all(one.kind in (*NUMBER_TYPES, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
+    return call.name in PURE_FUNCTIONS and numbers and is_library_call(call)
 
 
-def unknown_call_reason(node: Node) -> str:
+def unknown_call_reason(node: SyntaxNode) -> str:
     """Returns the reason why the side effects of a function call are unknown."""
     callee = node.callee()
     if callee is None or callee.kind not in (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR):

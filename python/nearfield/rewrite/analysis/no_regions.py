@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from nearfield.rewrite.analysis.library_calls import unknown_call_reason
 from nearfield.rewrite.analysis.program import MissedOptimization
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import Kind, Node, TypeKind
+from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TypeKind
 
 
-def explain_no_regions(functions: ProgramFunctions, nodes: Sequence[Node]) -> MissedOptimization:
+def explain_no_regions(functions: ProgramFunctions, nodes: Sequence[SyntaxNode]) -> MissedOptimization:
     """Returns the reason why there is nothing to move in a file without patches and without other reasons."""
     calls = [(node, call) for node in nodes for call in functions.function_of(node).calls]
     sent = [(node, call) for node, call in calls if functions.communicates(call)]
@@ -27,7 +27,7 @@ def explain_no_regions(functions: ProgramFunctions, nodes: Sequence[Node]) -> Mi
     )
 
 
-def find_unknown_callees(functions: ProgramFunctions, nodes: Sequence[Node]) -> Iterator[MissedOptimization]:
+def find_unknown_callees(functions: ProgramFunctions, nodes: Sequence[SyntaxNode]) -> Iterator[MissedOptimization]:
     """Yields a missed optimization for each called function whose definition is unknown and that may communicate."""
     problem: set[str] = set()
     for node in nodes:
@@ -40,8 +40,8 @@ def find_unknown_callees(functions: ProgramFunctions, nodes: Sequence[Node]) -> 
                 continue
             problem.add(call.name)
             reason = unknown_call_reason(call)
-            made = callee.cursor.get_definition() if callee is not None else None
-            if made is not None and made.location.file and made.location.file.name == call.unit.path:
+            definition = callee.cursor.get_definition() if callee is not None else None
+            if definition is not None and definition.location.file and definition.location.file.name == call.unit.path:
                 reason = f"{call.name} is a template, in which nothing is moved"
             elif callee is not None and callee.kind == Kind.FUNCTION_DECL:
                 reason = (

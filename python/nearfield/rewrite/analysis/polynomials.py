@@ -10,23 +10,23 @@ Monomial = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Symbol:
-    """A variable, a named constant, or an expression that is invariant in the region. `value` is the value of a
-    constant, `variables` are the declarations that the expression reads, `meaning` is the polynomial that the symbol
-    stands for."""
+    """A variable, a named constant, or an expression that is invariant in the region. `constant_value` is the value of
+    a constant, `variable_keys` are the declarations that the expression reads, `equivalent_polynomial` is the
+    polynomial that the symbol stands for."""
 
     key: str
     text: str
-    value: int | None = None
-    iterator: bool = False
-    variables: frozenset[int] = frozenset()
-    meaning: Poly | None = None
-    stable: bool = True  # the value never changes in the function
-    foreign: bool = False  # `text` has names of a callee, which mean nothing in the function of the region
-    natural: bool = False  # never negative, since the type is unsigned
-    may_fail: bool = False  # may trap, for example by a division, if evaluated where the original program does not
+    constant_value: int | None = None
+    is_iterator: bool = False
+    variable_keys: frozenset[int] = frozenset()
+    equivalent_polynomial: Polynomial | None = None
+    is_function_invariant: bool = True  # the value never changes in the function
+    has_callee_names: bool = False  # `text` has names of a callee, which mean nothing in the function of the region
+    is_nonnegative: bool = False  # never negative, since the type is unsigned
+    may_trap: bool = False  # may trap, for example by a division, if evaluated where the original program does not
 
 
-class Poly:
+class Polynomial:
     """A polynomial with integer coefficients. Its variables are keys of symbols; `terms` maps each product of keys to
     its coefficient."""
 
@@ -36,33 +36,35 @@ class Poly:
         self.terms = {monomial: factor for monomial, factor in (terms or {}).items() if factor}
 
     @staticmethod
-    def from_constant(value: int) -> Poly:
-        return Poly({(): value})
+    def from_constant(value: int) -> Polynomial:
+        return Polynomial({(): value})
 
     @staticmethod
-    def from_symbol(key: str) -> Poly:
-        return Poly({(key,): 1})
+    def from_symbol(key: str) -> Polynomial:
+        return Polynomial({(key,): 1})
 
-    def __add__(self, other: Poly) -> Poly:
+    def __add__(self, other: Polynomial) -> Polynomial:
         terms = dict(self.terms)
         for monomial, factor in other.terms.items():
             terms[monomial] = terms.get(monomial, 0) + factor
-        return Poly(terms)
+        return Polynomial(terms)
 
-    def __neg__(self) -> Poly:
-        return Poly({monomial: -factor for monomial, factor in self.terms.items()})
+    def __neg__(self) -> Polynomial:
+        return Polynomial({monomial: -factor for monomial, factor in self.terms.items()})
 
-    def __sub__(self, other: Poly) -> Poly:
+    def __sub__(self, other: Polynomial) -> Polynomial:
         return self + -other
 
-    def __mul__(self, other: Poly) -> Poly:
-        made = Poly()
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        product = Polynomial()
         for one, factor in self.terms.items():
-            made += Poly({tuple(sorted(one + two)): factor * other_factor for two, other_factor in other.terms.items()})
-        return made
+            product += Polynomial(
+                {tuple(sorted(one + two)): factor * other_factor for two, other_factor in other.terms.items()}
+            )
+        return product
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Poly) and self.terms == other.terms
+        return isinstance(other, Polynomial) and self.terms == other.terms
 
     def __hash__(self) -> int:
         return hash(frozenset(self.terms.items()))
@@ -80,20 +82,20 @@ class Poly:
         """Returns the keys of all symbols in the polynomial."""
         return {key for monomial in self.terms for key in monomial}
 
-    def divide_by_product(self, stride: Monomial) -> tuple[Poly, Poly]:
+    def divide_by_product(self, divisor: Monomial) -> tuple[Polynomial, Polynomial]:
         """Returns quotient and remainder of the division by a product of variables."""
         quotient: dict[Monomial, int] = {}
         remainder: dict[Monomial, int] = {}
         for monomial, factor in self.terms.items():
-            rest = list(monomial)
+            remaining_keys = list(monomial)
             try:
-                for key in stride:
-                    rest.remove(key)
-                quotient[tuple(rest)] = factor
+                for key in divisor:
+                    remaining_keys.remove(key)
+                quotient[tuple(remaining_keys)] = factor
             except ValueError:
                 remainder[monomial] = factor
-        return Poly(quotient), Poly(remainder)
+        return Polynomial(quotient), Polynomial(remainder)
 
 
-ZERO = Poly()
-ONE = Poly.from_constant(1)
+ZERO = Polynomial()
+ONE = Polynomial.from_constant(1)

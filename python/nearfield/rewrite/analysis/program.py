@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nearfield.rewrite.analysis.polynomials import Poly, Symbol
+from nearfield.rewrite.analysis.polynomials import Polynomial, Symbol
 
 # The nonblocking equivalents of each blocking call.
-NONBLOCKING = {
+NONBLOCKING_EQUIVALENTS = {
     "MPI_Send": ("MPI_Isend",), "MPI_Recv": ("MPI_Irecv",), "MPI_Sendrecv": ("MPI_Irecv", "MPI_Isend"),
 }  # fmt: skip
 
@@ -39,34 +39,34 @@ class BaseObject:
 
     key: str
     text: str
-    kind: str  # scalar, array, vector, pointer or rows (pointers to rows)
-    element: str  # element type
-    sizes: tuple[Poly | None, ...] = ()  # sizes of the dimensions, outermost first; None if unknown
-    declaration: int = 0
+    object_kind: str  # scalar, array, vector, pointer or rows (pointers to rows)
+    element_type: str  # element type
+    dimension_sizes: tuple[Polynomial | None, ...] = ()  # sizes of the dimensions, outermost first; None if unknown
+    declaration_key: int = 0
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A canonical loop, lower <= iterator < upper, ascending unless `down` is set. The iterator is at least every entry
-    of `lower` and below every entry of `upper`."""
+    """A canonical loop, lower <= iterator < upper, ascending unless `is_descending` is set. The iterator is at least
+    every entry of `lower_bounds` and below every entry of `upper_bounds`."""
 
     iterator: Symbol
-    lower: tuple[Poly, ...]
-    upper: tuple[Poly, ...]
+    lower_bounds: tuple[Polynomial, ...]
+    upper_bounds: tuple[Polynomial, ...]
     step: int = 1
-    declares: str = ""  # the iterator's type, if the loop declares it
-    unsigned: bool = False
-    down: bool = False
+    declared_type: str = ""  # the iterator's type, if the loop declares it
+    is_unsigned: bool = False
+    is_descending: bool = False
     pragmas: tuple[str, ...] = ()
     line: int = 0
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition on program variables: poly >= 0, or poly == 0 if `equal` is set."""
+    """A condition on program variables: polynomial >= 0, or polynomial == 0 if `is_equality` is set."""
 
-    poly: Poly
-    equal: bool = False
+    polynomial: Polynomial
+    is_equality: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,13 +75,13 @@ class Access:
     conditions around the access. An index of None may have any value."""
 
     base: BaseObject
-    index: tuple[Poly | None, ...]
-    write: bool
+    indices: tuple[Polynomial | None, ...]
+    is_write: bool
     line: int
     loops: tuple[Loop, ...] = ()
     conditions: tuple[Condition, ...] = ()
-    message: bool = False  # access by MPI to a message buffer
-    note: str = ""  # reason why an index is unknown
+    is_message: bool = False  # access by MPI to a message buffer
+    unknown_index_reason: str = ""  # reason why an index is unknown
 
 
 @dataclass
@@ -92,30 +92,30 @@ class LoopNest:
     accesses: list[Access]
     start: int  # source offset of the statement
     end: int
-    body: tuple[int, int]  # source offsets of the begin and end of the loop body
+    body_span: tuple[int, int]  # source offsets of the start and end of the loop body
     line: int
-    lead: int = 0  # source offset of the pragmas above the statement
-    counters: set[int] = field(default_factory=set)  # loop iterators that are declared before the loops
+    pragma_offset: int = 0  # source offset of the pragmas above the statement
+    outer_iterators: set[int] = field(default_factory=set)  # loop iterators that are declared before the loops
 
 
 @dataclass
 class MessageSide:
     """The send or the receive side of an MPI message, as given by the arguments of the call."""
 
-    send: bool
-    count: Poly | None
+    is_send: bool
+    count: Polynomial | None
     element_bytes: int
-    certain: bool = False  # sent or received whenever the region is executed
+    is_certain: bool = False  # sent or received whenever the region is executed
 
 
 @dataclass(frozen=True)
 class Chunking:
-    """How the messages of an exchange are split if they have more than `least` elements. `loop` iterates over the first
-    element of each chunk; its step is the chunk length in elements."""
+    """How the messages of an exchange are split if they have more than `max_unsplit_elements` elements. `loop` iterates
+    over the first element of each chunk; its step is the chunk length in elements."""
 
     loop: Loop
-    count: Poly
-    least: int
+    count: Polynomial
+    max_unsplit_elements: int
 
     @property
     def chunk_elements(self) -> int:
@@ -131,46 +131,46 @@ class Chunking:
 @dataclass(frozen=True)
 class BlockingCall:
     """A blocking MPI call in a statement: its position, its arguments as source text, and the numbers of the
-    statement's accesses that belong to the call. If `listed` is set, the call stands in a block, so that further
+    statement's accesses that belong to the call. If `is_in_block` is set, the call stands in a block, so that further
     statements may follow it."""
 
     name: str
     arguments: tuple[str, ...]
     start: int
     end: int
-    accesses: range
-    listed: bool
+    access_numbers: range
+    is_in_block: bool
 
     def begin_calls(self) -> Iterator[tuple[str, list[str]]]:
         """Yields the nonblocking calls that begin the blocking call, each with all arguments but the request."""
-        words = list(self.arguments)
+        arguments = list(self.arguments)
         if self.name == "MPI_Sendrecv":
-            yield "MPI_Irecv", [*words[5:10], words[10]]
-            yield "MPI_Isend", [*words[:5], words[10]]
+            yield "MPI_Irecv", [*arguments[5:10], arguments[10]]
+            yield "MPI_Isend", [*arguments[:5], arguments[10]]
         else:
-            yield NONBLOCKING[self.name][0], words[:6]
+            yield NONBLOCKING_EQUIVALENTS[self.name][0], arguments[:6]
 
 
 @dataclass
 class CommunicationStatement:
-    """A statement that communicates and is moved as a whole. `post` and `wait` are set if it begins and if it completes
-    messages; a blocking exchange does both."""
+    """A statement that communicates and is moved as a whole. `begins_messages` and `completes_messages` are set if it
+    begins and if it completes messages; a blocking exchange does both."""
 
     start: int
     end: int
     line: int
-    name: str
+    call_names: str
     accesses: list[Access]
     messages: list[MessageSide] = field(default_factory=list)
-    post: bool = True
-    wait: bool = True
-    lead: int = 0
-    counters: set[int] = field(default_factory=set)
-    exchange: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
+    begins_messages: bool = True
+    completes_messages: bool = True
+    pragma_offset: int = 0
+    outer_iterators: set[int] = field(default_factory=set)
+    sendrecv_arguments: dict[str, str] = field(default_factory=dict)  # arguments of an MPI_Sendrecv
     # The blocking MPI calls of the statement, if they can be replaced by a nonblocking begin and a later completion.
-    blocking: list[BlockingCall] = field(default_factory=list)
-    is_plain_wait: bool = False  # whether it only waits, and for which messages is known
-    unsplit: str = ""  # reason why begin and completion cannot be separated
+    blocking_calls: list[BlockingCall] = field(default_factory=list)
+    is_plain_wait: bool = False  # whether it only waits, for messages that are known
+    unsplittable_reason: str = ""  # reason why begin and completion cannot be separated
     chunking: Chunking | None = None  # set if its messages are split into chunks
 
     @property
@@ -181,15 +181,15 @@ class CommunicationStatement:
     @property
     def is_single_blocking_call(self) -> bool:
         """Returns whether the statement is a single blocking MPI call."""
-        return len(self.blocking) == 1 and self.blocking[0].start == self.start
+        return len(self.blocking_calls) == 1 and self.blocking_calls[0].start == self.start
 
     @property
-    def request_count(self) -> int:
+    def num_requests(self) -> int:
         """Returns the number of requests that the blocking calls of the statement need when they become nonblocking."""
-        return sum(len(NONBLOCKING[one.name]) for one in self.blocking)
+        return sum(len(NONBLOCKING_EQUIVALENTS[one.name]) for one in self.blocking_calls)
 
 
-Item = LoopNest | CommunicationStatement
+RegionItem = LoopNest | CommunicationStatement
 
 
 @dataclass
@@ -197,29 +197,31 @@ class Region:
     """Consecutive statements of a block that may be reordered: calls that communicate, and loop nests."""
 
     function: str
-    items: list[Item]
+    items: list[RegionItem]
     symbols: dict[str, Symbol]
     line: int
-    declared: list[tuple[int, int]] = field(default_factory=list)  # offsets of declarations that are hoisted
+    hoisted_declaration_spans: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # offsets of declarations that are hoisted
 
-    def subregion(self, items: list[Item], line: int) -> Region:
+    def subregion(self, items: list[RegionItem], line: int) -> Region:
         """Returns consecutive statements of the region as a region of their own."""
-        inside = [one for one in self.declared if items[0].start < one[0] < items[-1].end]
+        inside = [one for one in self.hoisted_declaration_spans if items[0].start < one[0] < items[-1].end]
         return Region(self.function, items, self.symbols, line, inside)
 
     def source_text(self, source: str) -> str:
         """Returns the source text of the region without the declarations among its statements."""
-        return self.text_without_declarations(source, self.items[0].lead, self.end)
+        return self.text_without_declarations(source, self.items[0].pragma_offset, self.end)
 
     def text_without_declarations(self, source: str, start: int, end: int) -> str:
         """Returns the source text between two offsets without declarations and without the lines that they leave
         empty."""
-        made, last = "", start
-        for first, behind in self.declared:
+        remaining_text, last = "", start
+        for first, behind in self.hoisted_declaration_spans:
             if start <= first < end:
-                made += source[last:first].rstrip(" \t")
-                last = behind + (made.endswith("\n") and source.startswith("\n", behind))
-        return made + source[last:end]
+                remaining_text += source[last:first].rstrip(" \t")
+                last = behind + (remaining_text.endswith("\n") and source.startswith("\n", behind))
+        return remaining_text + source[last:end]
 
     @property
     def start(self) -> int:
@@ -238,7 +240,7 @@ class Region:
         """Returns the numbers of the region's MPI calls, and of its loop nests that access arrays."""
         return {
             number for number, item in enumerate(self.items)
-            if isinstance(item, CommunicationStatement) or any(access.base.sizes for access in item.accesses)
+            if isinstance(item, CommunicationStatement) or any(access.base.dimension_sizes for access in item.accesses)
         }  # fmt: skip
 
     @property

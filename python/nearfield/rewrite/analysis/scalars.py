@@ -7,115 +7,156 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest, NotMovable, Region
-from nearfield.rewrite.frontend.clang import Kind, Node
+from nearfield.rewrite.frontend.clang import Kind, SyntaxNode
 from nearfield.rewrite.frontend.function import FunctionFacts
 
 
 def replace_members_by_structures(region: Region) -> None:
     """Replaces accesses to members of a structure by accesses to the whole structure, if the region accesses the
     structure as a whole, too."""
-    whole = {a.base.key: a.base for item in region.items for a in item.accesses if not a.base.sizes}
+    structure_by_key = {
+        a.base.key: a.base for item in region.items for a in item.accesses if not a.base.dimension_sizes
+    }
     for item in region.items:
         for place, access in enumerate(item.accesses):
             key = access.base.key
-            owner = next((whole[key[:at]] for at, sign in enumerate(key) if sign == "." and key[:at] in whole), None)
-            if owner is not None:
-                item.accesses[place] = replace(access, base=owner, index=(), note="")
+            structure = next(
+                (
+                    structure_by_key[key[:at]]
+                    for at, sign in enumerate(key)
+                    if sign == "." and key[:at] in structure_by_key
+                ),
+                None,
+            )
+            if structure is not None:
+                item.accesses[place] = replace(access, base=structure, indices=(), unknown_index_reason="")
 
 
 def privatize_scalars(region: Region, function: FunctionFacts) -> None:
     """Removes accesses to scalar variables that are written before every read. Raises NotMovable if a loop iterator is
     read after its loop."""
-    span = (region.start, region.end)
-    counted = {key: item for item in region.items for key in item.counters}
+    region_span = (region.start, region.end)
+    item_by_iterator = {key: item for item in region.items for key in item.outer_iterators}
     for item in region.items:
         for access in item.accesses:
-            if access.write and access.base.kind == "scalar" and access.base.declaration in counted:
+            if (
+                access.is_write
+                and access.base.object_kind == "scalar"
+                and access.base.declaration_key in item_by_iterator
+            ):
                 raise NotMovable(f"{access.base.text}, which a loop counts, is given a value", item.line)
-    for key, item in counted.items():
+    for key, item in item_by_iterator.items():
         uses = function.uses.get(key, [])
-        read = next(
-            (use for use in uses if not _is_use_preceded_by_write(use, key, function, region, span, True)), None
+        last_read = next(
+            (use for use in uses if not _is_use_preceded_by_write(use, key, function, region, region_span, True)), None
         )
-        if read is not None:
-            within = [one for one in region.items if isinstance(one, LoopNest) and one.start <= read.offset < one.end]
+        if last_read is not None:
+            containing_nests = [
+                one for one in region.items if isinstance(one, LoopNest) and one.start <= last_read.offset < one.end
+            ]
             loop = f"which the loop at line {item.line} counts"
-            reason = f"{read.name}, {loop}, is read after the loop, at line {read.line}"
-            raise NotMovable(reason, within[0].line if within else item.line)
-    written = {
-        a.base.declaration for item in region.items for a in item.accesses if a.write and a.base.kind == "scalar"
+            reason = f"{last_read.name}, {loop}, is read after the loop, at line {last_read.line}"
+            raise NotMovable(reason, containing_nests[0].line if containing_nests else item.line)
+    written_keys = {
+        a.base.declaration_key
+        for item in region.items
+        for a in item.accesses
+        if a.is_write and a.base.object_kind == "scalar"
     }
-    for key in written:
-        declared = function.declared.get(key)
-        local = (
-            declared is not None and declared.kind == Kind.VAR_DECL and declared.cursor.storage_class.name != "STATIC"
+    for key in written_keys:
+        declaration = function.declarations.get(key)
+        is_local = (
+            declaration is not None
+            and declaration.kind == Kind.VAR_DECL
+            and declaration.cursor.storage_class.name != "STATIC"
         )
-        if local and key not in function.address_taken and _is_privatizable(key, function, region, span):
+        if is_local and key not in function.address_taken and _is_privatizable(key, function, region, region_span):
             for item in region.items:
                 if isinstance(item, LoopNest):
-                    item.accesses = [a for a in item.accesses if a.base.declaration != key or a.base.kind != "scalar"]
+                    item.accesses = [
+                        a for a in item.accesses if a.base.declaration_key != key or a.base.object_kind != "scalar"
+                    ]
 
 
-def _is_privatizable(key: int, function: FunctionFacts, region: Region, span: tuple[int, int]) -> bool:
+def _is_privatizable(
+    declaration_key: int, function: FunctionFacts, region: Region, region_span: tuple[int, int]
+) -> bool:
     """Returns whether every use of a variable is preceded by a write in the same execution of a loop body."""
-    return all(_is_use_preceded_by_write(use, key, function, region, span, False) for use in function.uses.get(key, []))
+    return all(
+        _is_use_preceded_by_write(use, declaration_key, function, region, region_span, False)
+        for use in function.uses.get(declaration_key, [])
+    )
 
 
 def _is_use_preceded_by_write(
-    use: Node, key: int, function: FunctionFacts, region: Region, span: tuple[int, int], counter: bool
+    use: SyntaxNode,
+    declaration_key: int,
+    function: FunctionFacts,
+    region: Region,
+    region_span: tuple[int, int],
+    is_iterator: bool,
 ) -> bool:
     """Returns whether every path to a use of a variable passes a write to it. If the use is in the region, the write
     must be in the same execution of the loop body; otherwise it must follow the last execution of the region."""
-    above = function.parent(use)
+    above = function.parent_of(use)
     if above is not None and above.operator == "=" and above.children[0] is use:
         return True
-    limit = _offsets_of_iteration(use, region, counter)
-    for outer in function.ancestors(use):
+    iteration_span = _offsets_of_iteration(use, region, is_iterator)
+    for outer in function.ancestors_of(use):
         start, end = outer.offset, outer.end
-        if limit is not None and not (limit[0] <= start and end <= limit[1]):
+        if iteration_span is not None and not (iteration_span[0] <= start and end <= iteration_span[1]):
             return False
         if outer.kind not in (Kind.COMPOUND_STMT, Kind.FOR_STMT) or _has_jump_target(outer, function):
             continue
-        if any(limit is not None or not _may_run_in_between(span, *one) for one in _writes_before(outer, use, key)):
+        if any(
+            iteration_span is not None or not _may_region_run_in_between(region_span, *one)
+            for one in _writes_before(outer, use, declaration_key)
+        ):
             return True
     return False
 
 
-def _may_run_in_between(span: tuple[int, int], write: Node, part: Node, outer: Node) -> bool:
+def _may_region_run_in_between(
+    region_span: tuple[int, int], write: SyntaxNode, use_part: SyntaxNode, block: SyntaxNode
+) -> bool:
     """Returns whether the region may be executed after a write to a variable and before a use in a later part of the
-    block `outer`, without another execution of the write in between."""
-    if outer.kind == Kind.FOR_STMT:  # all parts of a loop header but the initialisation are executed repeatedly
-        return outer.offset <= span[0] and span[1] <= outer.end
-    return write.offset < span[1] and span[0] < part.end
+    block `block`, without another execution of the write in between."""
+    if block.kind == Kind.FOR_STMT:  # all parts of a loop header but the initialisation are executed repeatedly
+        return block.offset <= region_span[0] and region_span[1] <= block.end
+    return write.offset < region_span[1] and region_span[0] < use_part.end
 
 
-def _offsets_of_iteration(use: Node, region: Region, counter: bool) -> tuple[int, int] | None:
+def _offsets_of_iteration(use: SyntaxNode, region: Region, is_iterator: bool) -> tuple[int, int] | None:
     """Returns the source offsets of the part of the region that one loop iteration executes and that contains a use;
     None if the use is outside of the region."""
     for item in region.items:
         if item.start <= use.offset < item.end:
-            if isinstance(item, CommunicationStatement) or counter:
+            if isinstance(item, CommunicationStatement) or is_iterator:
                 return item.start, item.end
-            return item.body if use.offset >= item.body[0] else (item.start, item.end)
+            return item.body_span if use.offset >= item.body_span[0] else (item.start, item.end)
     return None
 
 
-def _has_jump_target(outer: Node, function: FunctionFacts) -> bool:
+def _has_jump_target(block: SyntaxNode, function: FunctionFacts) -> bool:
     """Returns whether a block may be entered by a jump, other than at its beginning."""
-    return function.has_label(outer) or any(one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in outer.children)
+    return function.contains_label(block) or any(
+        one.kind in (Kind.CASE_STMT, Kind.DEFAULT_STMT) for one in block.children
+    )
 
 
-def _writes_before(outer: Node, use: Node, key: int) -> Iterator[tuple[Node, Node, Node]]:
+def _writes_before(
+    block: SyntaxNode, use: SyntaxNode, declaration_key: int
+) -> Iterator[tuple[SyntaxNode, SyntaxNode, SyntaxNode]]:
     """Yields the writes to a variable in a block or a loop header that are executed before the part which contains a
     use, each with that part and the block."""
-    parts = outer.children if outer.kind == Kind.COMPOUND_STMT or len(outer.children) == 4 else []
-    part = next((one for one in parts if one.offset <= use.offset < one.end), None)
+    parts = block.children if block.kind == Kind.COMPOUND_STMT or len(block.children) == 4 else []
+    use_part = next((one for one in parts if one.offset <= use.offset < one.end), None)
     for child in parts:
-        if part is None or child is part or child.offset > use.offset:
+        if use_part is None or child is use_part or child.offset > use.offset:
             return
-        statement = child.bare
-        assigns = statement.operator == "=" and statement.children[0].is_variable(key)
-        if assigns or child.kind == Kind.DECL_STMT and any(one.key == key for one in child.children):
-            yield child, part, outer
-        if outer.kind == Kind.FOR_STMT:
-            return  # of a loop header, only the initialisation precedes all other parts
+        statement = child.without_casts
+        assigns = statement.operator == "=" and statement.children[0].is_variable(declaration_key)
+        if assigns or child.kind == Kind.DECL_STMT and any(one.key == declaration_key for one in child.children):
+            yield child, use_part, block
+        if block.kind == Kind.FOR_STMT:
+            return  # in a loop header, only the initialization precedes all other parts

@@ -10,13 +10,22 @@ from pathlib import Path
 
 from nearfield.base.errors import MpiError
 from nearfield.mpi import Installation
-from nearfield.mpi.compiler import first_error
+from nearfield.mpi.compiler import find_first_error
 
 COMPILE_LIMIT_S = 120.0
-SOURCES = (".c", ".cc", ".cpp", ".cxx", ".C")
-_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ")
-_DROPPED = ("-c", "-S", "-E", "-M", "-MM", "-MD", "-MMD", "-MP", "-pipe")
-_CHANGES_BITS = ("-O", "-ffast-math", "-Ofast", "-funsafe-math", "-fassociative-math", "-ffp-contract", "-g", "-flto")
+SOURCE_SUFFIXES = (".c", ".cc", ".cpp", ".cxx", ".C")
+_OPTIONS_WITH_VALUE = ("-o", "-MF", "-MT", "-MQ")
+_DROPPED_OPTIONS = ("-c", "-S", "-E", "-M", "-MM", "-MD", "-MMD", "-MP", "-pipe")
+_PREFIXES_OF_ROUNDING_OPTIONS = (
+    "-O",
+    "-ffast-math",
+    "-Ofast",
+    "-funsafe-math",
+    "-fassociative-math",
+    "-ffp-contract",
+    "-g",
+    "-flto",
+)
 
 
 class CompileError(MpiError):
@@ -26,15 +35,15 @@ class CompileError(MpiError):
 @dataclass(frozen=True)
 class Program:
     """A program to compile and run: the source file to be rewritten, the compiler `arguments` for it, relative to
-    `directory`, and what is `linked` (other sources, objects, libraries). `runs` are the command-line arguments of each
-    run. A run starts in a copy of `folder`, or in an empty folder."""
+    `directory`, and `linker_inputs` (other sources, objects, libraries). `arguments_by_run` are the command-line
+    arguments of each run. A run starts in a copy of `input_folder`, or in an empty folder."""
 
     source: Path
     arguments: tuple[str, ...] = ()
-    linked: tuple[str, ...] = ()
-    runs: tuple[tuple[str, ...], ...] = ((),)
+    linker_inputs: tuple[str, ...] = ()
+    arguments_by_run: tuple[tuple[str, ...], ...] = ((),)
     directory: Path = Path()
-    folder: Path | None = None
+    input_folder: Path | None = None
 
     @property
     def is_c(self) -> bool:
@@ -42,7 +51,7 @@ class Program:
         return self.source.suffix == ".c"
 
 
-def c_wrapper(inst: Installation) -> Path:
+def c_compiler_wrapper(inst: Installation) -> Path:
     """Returns the path of the MPI's C compiler wrapper (mpicc), which is in the folder of the C++ wrapper. Raises
     MpiError if there is none."""
     for cxx in ("mpicxx", "mpic++", "mpiCC"):
@@ -52,21 +61,23 @@ def c_wrapper(inst: Installation) -> Path:
     raise MpiError(f"{inst.name} has no mpicc beside {inst.compiler}", "install its development files")
 
 
-def include_folders(inst: Installation) -> list[str]:
+def mpi_include_folders(inst: Installation) -> list[str]:
     """Returns the MPI's include folders, for a parser that does not run the compiler wrapper."""
-    shown = [word.removeprefix("-I") for word in shlex.split(inst.show) if word.startswith("-I")]
-    return shown or [str(inst.root / "include")]
+    folders = [word.removeprefix("-I") for word in shlex.split(inst.show) if word.startswith("-I")]
+    return folders or [str(inst.root / "include")]
 
 
-def compiler_flags_of(program: Program, *, keep_optimisation: bool) -> list[str]:
-    """Returns the compiler flags of a program without outputs and compilation stages. If `keep_optimisation` is set, -O
-    and flags that affect rounding are included."""
+def compiler_flags_of(program: Program, *, keeps_optimization: bool) -> list[str]:
+    """Returns the compiler flags of a program without outputs and compilation stages. If `keeps_optimization` is set,
+    -O and flags that affect rounding are included."""
     flags: list[str] = []
     arguments = iter(program.arguments)
     for argument in arguments:
-        if argument in _WITH_VALUE:
+        if argument in _OPTIONS_WITH_VALUE:
             next(arguments, None)
-        elif argument in _DROPPED or (not keep_optimisation and argument.startswith(_CHANGES_BITS)):
+        elif argument in _DROPPED_OPTIONS or (
+            not keeps_optimization and argument.startswith(_PREFIXES_OF_ROUNDING_OPTIONS)
+        ):
             continue
         elif (
             argument.startswith("-")
@@ -78,20 +89,35 @@ def compiler_flags_of(program: Program, *, keep_optimisation: bool) -> list[str]
 
 
 def build_program(
-    program: Program, inst: Installation, text: str, folder: Path, flags: Sequence[str], more: Sequence[str] = ()
+    program: Program,
+    inst: Installation,
+    text: str,
+    folder: Path,
+    flags: Sequence[str],
+    extra_linker_inputs: Sequence[str] = (),
 ) -> Path:
     """Compiles the program with `text` in place of its source file, and returns the path of the executable,
     `folder`/program. Headers in the source file's folder are found, and __FILE__ expands to the name of the source
-    file. `more` is linked as well. Raises CompileError."""
+    file. `extra_linker_inputs` is linked as well. Raises CompileError."""
     folder.mkdir(parents=True, exist_ok=True)
     copy = folder / program.source.name
     copy.write_text(text, encoding="utf-8", errors="surrogateescape")
     source_flags = ["-iquote", str(program.source.resolve().parent), f"-ffile-prefix-map={folder}/="]
-    compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
+    compiler = str(c_compiler_wrapper(inst) if program.is_c else inst.compiler)
     executable = folder / "program"
-    own = [*flags, *source_flags, "-w", str(copy), *program.linked, *more, "-lm", "-o", str(executable)]
+    arguments = [
+        *flags,
+        *source_flags,
+        "-w",
+        str(copy),
+        *program.linker_inputs,
+        *extra_linker_inputs,
+        "-lm",
+        "-o",
+        str(executable),
+    ]
     try:
-        run_compiler([compiler, *own], program.directory, inst)
+        run_compiler([compiler, *arguments], program.directory, inst)
     except CompileError as error:
         raise CompileError(error.message.replace(f"{folder}/", "")) from None
     return executable
@@ -101,21 +127,21 @@ def compile_linked_sources(program: Program, inst: Installation, folder: Path, f
     """Compiles the other sources of a program to objects in `folder`, and returns the program's linker inputs. Raises
     CompileError."""
     folder.mkdir(parents=True, exist_ok=True)
-    compiler = str(c_wrapper(inst) if program.is_c else inst.compiler)
-    made = []
-    for number, linked in enumerate(program.linked):
-        if Path(linked).suffix in SOURCES:
+    compiler = str(c_compiler_wrapper(inst) if program.is_c else inst.compiler)
+    linker_inputs = []
+    for number, linker_input in enumerate(program.linker_inputs):
+        if Path(linker_input).suffix in SOURCE_SUFFIXES:
             target = str(folder / f"{number}.o")
-            run_compiler([compiler, *flags, "-w", "-c", linked, "-o", target], program.directory, inst)
-            linked = target
-        made.append(linked)
-    return made
+            run_compiler([compiler, *flags, "-w", "-c", linker_input, "-o", target], program.directory, inst)
+            linker_input = target
+        linker_inputs.append(linker_input)
+    return linker_inputs
 
 
 def run_compiler(command: list[str], directory: Path, inst: Installation) -> None:
     """Runs a compiler. Raises CompileError, with the compiler's first error, if it fails."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=COMPILE_LIMIT_S,
         )  # fmt: skip
@@ -123,5 +149,5 @@ def run_compiler(command: list[str], directory: Path, inst: Installation) -> Non
         raise CompileError(f"the compiler of {inst.name} does not end within {COMPILE_LIMIT_S:.0f} s") from error
     except OSError as error:
         raise CompileError(f"{command[0]} does not run: {error.strerror}") from error
-    if done.returncode:
-        raise CompileError(first_error(done.stderr + done.stdout))
+    if result.returncode:
+        raise CompileError(find_first_error(result.stderr + result.stdout))

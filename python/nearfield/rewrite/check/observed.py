@@ -10,33 +10,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-_OTHER_WRITES = "has the same values, but reads saw other writes of it"
+_OTHER_WRITES_TEXT = "has the same values, but reads saw other writes of it"
 # Identifies what is compared in two runs: ("prints", "stdout"), ("file", name), ("message", rank, peer, tag), ...
-Key = tuple[str, ...]
+ComparisonKey = tuple[str, ...]
 
 
 class MemoryPiece(NamedTuple):
-    """A piece of memory at one check: its length in bytes, the hash of its bytes, and the hash of the histories of its
-    bytes."""
+    """A piece of memory at one memory check: its length in bytes, the hash of its bytes, and the hash of the histories
+    of its bytes (all values that the bytes had, with the number of reads)."""
 
     name: str
-    size: str
-    values: str
-    histories: str
+    num_bytes: str
+    bytes_hash: str
+    histories_hash: str
 
 
 @dataclass
 class RankLog:
-    """The verification log of one rank. `sent` has, for each peer and tag, the hash of the message stream after each
-    number of bytes. `places` are the memory checks, each with all pieces of memory; `lines` has the line of each event
-    in the log."""
+    """The verification log of one rank. `stream_hashes_by_peer_and_tag` has, for each peer and tag, the hash of the
+    message stream after each number of bytes. `memory_checks` are the memory checks, each with all pieces of memory;
+    `line_by_event` has the line of each event in the log."""
 
-    process: str = ""
+    process_id: str = ""
     has_ended: bool = False
-    sent: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
-    places: list[tuple[str, list[MemoryPiece]]] = field(default_factory=list)
-    wrong: list[tuple[int, str]] = field(default_factory=list)  # misuse of buffers: memory checks before it, and text
-    lines: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
+    stream_hashes_by_peer_and_tag: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+    memory_checks: list[tuple[str, list[MemoryPiece]]] = field(default_factory=list)
+    buffer_misuses: list[tuple[int, str]] = field(
+        default_factory=list
+    )  # misuse of message buffers: number of memory checks before it, and text
+    line_by_event: dict[tuple[str, ...] | int, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -44,34 +46,34 @@ class ObservedRun:
     """The observed results of one run of a program."""
 
     exit_code: int
-    seconds: float
-    timed_out: bool
-    said: str  # the first line on standard error, of the program or the launcher
+    duration_s: float
+    has_timed_out: bool
+    first_error_line: str  # the first line on standard error, of the program or the launcher
     ranks: list[RankLog]
-    prints: dict[str, list[str]]  # by stream (stdout, stderr): the text of each process
-    files: dict[str, str]  # hash of each written file, by name
+    texts_by_stream: dict[str, list[str]]  # by stream (stdout, stderr): the text of each process
+    hash_by_file: dict[str, str]  # hash of each written file, by name
 
     @property
     def is_complete(self) -> bool:
         """Returns whether all ranks reached MPI_Finalize."""
-        return not self.timed_out and bool(self.ranks) and all(rank.has_ended for rank in self.ranks)
+        return not self.has_timed_out and bool(self.ranks) and all(rank.has_ended for rank in self.ranks)
 
     @property
-    def message_count(self) -> int:
+    def num_messages(self) -> int:
         """Returns the number of messages that all ranks sent."""
-        return sum(len(stream) for rank in self.ranks for stream in rank.sent.values())
+        return sum(len(stream) for rank in self.ranks for stream in rank.stream_hashes_by_peer_and_tag.values())
 
     @property
-    def checks_by_place(self) -> Counter[str]:
+    def num_checks_by_place(self) -> Counter[str]:
         """Returns how often memory was checked at each place in the program."""
-        return Counter(where for rank in self.ranks for where, _ in rank.places)
+        return Counter(place for rank in self.ranks for place, _ in rank.memory_checks)
 
 
 @dataclass(frozen=True)
 class RunDifference:
     """A difference between two runs, with a sentence on where it begins."""
 
-    key: Key
+    key: ComparisonKey
     text: str
     line: int = sys.maxsize  # line number in the rank's log
 
@@ -82,44 +84,59 @@ def read_rank(log: Path) -> RankLog:
     whole_lines = log.read_text(encoding="utf-8", errors="replace").rpartition("\n")[
         0
     ]  # the last line may be truncated
-    for at, line in enumerate(whole_lines.splitlines()):
-        word, _, rest = line.partition(" ")
-        fields = rest.split(" ")
+    for line_number, line in enumerate(whole_lines.splitlines()):
+        word, _, payload = line.partition(" ")
+        fields = payload.split(" ")
         if word == "sent":
             peer, tag, count, digest = fields
-            rank.sent.setdefault((peer, tag), {})[int(count)] = digest
-            rank.lines.setdefault((peer, tag, count), at)
+            rank.stream_hashes_by_peer_and_tag.setdefault((peer, tag), {})[int(count)] = digest
+            rank.line_by_event.setdefault((peer, tag, count), line_number)
         elif word == "place":
-            rank.lines[len(rank.places)] = at
-            rank.places.append((rest, []))
+            rank.line_by_event[len(rank.memory_checks)] = line_number
+            rank.memory_checks.append((payload, []))
         elif word == "block":
-            rank.places[-1][1].append(MemoryPiece(f"heap block {fields[0]}", *fields[1:]))
+            rank.memory_checks[-1][1].append(MemoryPiece(f"heap block {fields[0]}", *fields[1:]))
         elif word == "array":
             name = "static variables" if fields[0] == "static" else f"array {fields[0]}"
-            rank.places[-1][1].append(MemoryPiece(name, *fields[1:]))
+            rank.memory_checks[-1][1].append(MemoryPiece(name, *fields[1:]))
         elif word == "wrong":
-            rank.wrong.append((len(rank.places), rest))
+            rank.buffer_misuses.append((len(rank.memory_checks), payload))
         elif word == "process":
-            rank.process = rest
+            rank.process_id = payload
         elif word == "end":
             rank.has_ended = True
     return rank
 
 
-def read_run(logs: Path, work: Path, exit_code: int, seconds: float, timed_out: bool, said: str) -> ObservedRun:
+def read_run(
+    log_folder: Path, work_folder: Path, exit_code: int, duration_s: float, has_timed_out: bool, launcher_error: str
+) -> ObservedRun:
     """Returns the results of a run from the folder with its logs and from its working directory."""
-    files = sorted(logs.glob("log.*"), key=lambda file: int(file.suffix[1:]))
+    files = sorted(log_folder.glob("log.*"), key=lambda file: int(file.suffix[1:]))
     ranks = [read_rank(file) for file in files]
-    prints = {stream: _printed_texts(logs, stream, [rank.process for rank in ranks]) for stream in ("stdout", "stderr")}
-    first = next(
+    prints = {
+        stream: _texts_by_process(log_folder, stream, [rank.process_id for rank in ranks])
+        for stream in ("stdout", "stderr")
+    }
+    first_printed_line = next(
         (line for text in prints["stderr"] + prints["stdout"] for line in text.splitlines() if line.strip()), ""
     )
-    return ObservedRun(exit_code, seconds, timed_out, first or said, ranks, prints, dict(_file_hashes(work)))
+    return ObservedRun(
+        exit_code,
+        duration_s,
+        has_timed_out,
+        first_printed_line or launcher_error,
+        ranks,
+        prints,
+        dict(_file_hashes(work_folder)),
+    )
 
 
-def _printed_texts(logs: Path, stream: str, processes: list[str]) -> list[str]:
+def _texts_by_process(log_folder: Path, stream: str, processes: list[str]) -> list[str]:
     """Returns the printed text of each rank, followed by that of other processes in any order."""
-    texts = {file.suffix[1:]: file.read_text(encoding="utf-8", errors="replace") for file in logs.glob(f"{stream}.*")}
+    texts = {
+        file.suffix[1:]: file.read_text(encoding="utf-8", errors="replace") for file in log_folder.glob(f"{stream}.*")
+    }
     return [texts.pop(process, "") for process in processes] + sorted(filter(None, texts.values()))
 
 
@@ -130,94 +147,127 @@ def _file_hashes(folder: Path) -> Iterator[tuple[str, str]]:
             yield str(file.relative_to(folder)), hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def compare_runs(one: ObservedRun, other: ObservedRun) -> Iterator[RunDifference]:
+def compare_runs(original: ObservedRun, rewritten: ObservedRun) -> Iterator[RunDifference]:
     """Yields the differences of the second run from the first; for each rank, sorted by where they begin."""
-    if len(one.ranks) != len(other.ranks):
-        yield RunDifference(("ranks",), f"{len(other.ranks)} ranks called MPI_Init, not {len(one.ranks)}")
-    for number, (before, after) in enumerate(zip(one.ranks, other.ranks, strict=False)):
-        yield from sorted(_compare_ranks(str(number), before, after), key=lambda found: found.line)
-    for stream, texts in one.prints.items():
-        for number, pair in enumerate(zip(texts, other.prints[stream], strict=False)):
+    if len(original.ranks) != len(rewritten.ranks):
+        yield RunDifference(("ranks",), f"{len(rewritten.ranks)} ranks called MPI_Init, not {len(original.ranks)}")
+    for number, (original_rank, rewritten_rank) in enumerate(zip(original.ranks, rewritten.ranks, strict=False)):
+        yield from sorted(_compare_ranks(str(number), original_rank, rewritten_rank), key=lambda found: found.line)
+    for stream, texts in original.texts_by_stream.items():
+        for number, pair in enumerate(zip(texts, rewritten.texts_by_stream[stream], strict=False)):
             if pair[0] != pair[1]:
-                yield RunDifference((stream,), f"rank {number} prints {_first_other_line(*pair)}")
-    for name in sorted(one.files.keys() | other.files.keys()):
-        if one.files.get(name) != other.files.get(name):
-            what = "differs" if name in one.files and name in other.files else "is not written by both"
-            yield RunDifference(("file", name), f"the file {name} {what}")
-    if one.exit_code != other.exit_code:
-        yield RunDifference(("exit",), f"the exit code is {other.exit_code}, not {one.exit_code}")
+                yield RunDifference((stream,), f"rank {number} prints {_describe_first_different_line(*pair)}")
+    for name in sorted(original.hash_by_file.keys() | rewritten.hash_by_file.keys()):
+        if original.hash_by_file.get(name) != rewritten.hash_by_file.get(name):
+            difference_text = (
+                "differs"
+                if name in original.hash_by_file and name in rewritten.hash_by_file
+                else "is not written by both"
+            )
+            yield RunDifference(("file", name), f"the file {name} {difference_text}")
+    if original.exit_code != rewritten.exit_code:
+        yield RunDifference(("exit",), f"the exit code is {rewritten.exit_code}, not {original.exit_code}")
 
 
-def _first_other_line(one: str, other: str) -> str:
+def _describe_first_different_line(original_text: str, rewritten_text: str) -> str:
     """Returns the first line that differs between two printed texts, in words."""
-    before, after = one.splitlines(), other.splitlines()
-    at = next((i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-    if at is None:
-        return f"{len(after)} lines, not {len(before)}"
-    return f"'{after[at][:80]}', not '{before[at][:80]}'"
+    original_lines, rewritten_lines = original_text.splitlines(), rewritten_text.splitlines()
+    line_index = next(
+        (i for i, pair in enumerate(zip(original_lines, rewritten_lines, strict=False)) if pair[0] != pair[1]), None
+    )
+    if line_index is None:
+        return f"{len(rewritten_lines)} lines, not {len(original_lines)}"
+    return f"'{rewritten_lines[line_index][:80]}', not '{original_lines[line_index][:80]}'"
 
 
-def _compare_ranks(number: str, one: RankLog, other: RankLog) -> Iterator[RunDifference]:
+def _compare_ranks(rank_number: str, original: RankLog, rewritten: RankLog) -> Iterator[RunDifference]:
     """Yields the differences between two logs of one rank."""
-    for place, text in other.wrong:
-        if (place, text) not in one.wrong:
-            yield RunDifference(("wrong",), f"on rank {number} {text}", 0)
-    for peer, tag in sorted(one.sent.keys() | other.sent.keys()):
-        before, after = one.sent.get((peer, tag), {0: ""}), other.sent.get((peer, tag), {0: ""})
-        to = f"to rank {peer} with tag {tag}"
-        wrong = next((count for count in sorted(before.keys() & after.keys()) if before[count] != after[count]), None)
-        if wrong is not None:
-            number_of = sorted(after).index(wrong) + 1
-            text, line = f"message {number_of} of rank {number} {to} differs", other.lines[peer, tag, str(wrong)]
-            yield RunDifference(("message", number, peer, tag), text, line)
-        elif max(before) != max(after):
-            text = f"rank {number} sends {max(after)} bytes {to}, not {max(before)}"
-            lines = [other.lines[peer, tag, str(count)] for count in after.keys() - before.keys() if count]
-            yield RunDifference(("message", number, peer, tag), text, min(lines, default=sys.maxsize))
-    yield from _compare_memory(number, one, other)
+    for num_earlier_checks, text in rewritten.buffer_misuses:
+        if (num_earlier_checks, text) not in original.buffer_misuses:
+            yield RunDifference(("wrong",), f"on rank {rank_number} {text}", 0)
+    for peer, tag in sorted(
+        original.stream_hashes_by_peer_and_tag.keys() | rewritten.stream_hashes_by_peer_and_tag.keys()
+    ):
+        original_hashes, rewritten_hashes = (
+            original.stream_hashes_by_peer_and_tag.get((peer, tag), {0: ""}),
+            rewritten.stream_hashes_by_peer_and_tag.get((peer, tag), {0: ""}),
+        )
+        receiver_text = f"to rank {peer} with tag {tag}"
+        first_different_count = next(
+            (
+                count
+                for count in sorted(original_hashes.keys() & rewritten_hashes.keys())
+                if original_hashes[count] != rewritten_hashes[count]
+            ),
+            None,
+        )
+        if first_different_count is not None:
+            message_number = sorted(rewritten_hashes).index(first_different_count) + 1
+            text, line = (
+                f"message {message_number} of rank {rank_number} {receiver_text} differs",
+                rewritten.line_by_event[peer, tag, str(first_different_count)],
+            )
+            yield RunDifference(("message", rank_number, peer, tag), text, line)
+        elif max(original_hashes) != max(rewritten_hashes):
+            text = f"rank {rank_number} sends {max(rewritten_hashes)} bytes {receiver_text}, not {max(original_hashes)}"
+            lines = [
+                rewritten.line_by_event[peer, tag, str(count)]
+                for count in rewritten_hashes.keys() - original_hashes.keys()
+                if count
+            ]
+            yield RunDifference(("message", rank_number, peer, tag), text, min(lines, default=sys.maxsize))
+    yield from _compare_memory(rank_number, original, rewritten)
 
 
-def _compare_memory(number: str, one: RankLog, other: RankLog) -> Iterator[RunDifference]:
+def _compare_memory(rank_number: str, original: RankLog, rewritten: RankLog) -> Iterator[RunDifference]:
     """Yields the first difference of each piece of memory between two logs of one rank."""
     reported = set()
-    for at, (before, after) in enumerate(zip(one.places, other.places, strict=False)):
-        where = f"on rank {number} at place {at + 1} ({after[0]})"
-        if before[0] != after[0]:
-            yield RunDifference(("places", number), f"{where}: the original program is elsewhere ({before[0]})")
+    for check_index, (original_check, rewritten_check) in enumerate(
+        zip(original.memory_checks, rewritten.memory_checks, strict=False)
+    ):
+        place_text = f"on rank {rank_number} at place {check_index + 1} ({rewritten_check[0]})"
+        if original_check[0] != rewritten_check[0]:
+            yield RunDifference(
+                ("places", rank_number), f"{place_text}: the original program is elsewhere ({original_check[0]})"
+            )
             return
-        pieces = _pieces_by_name(after)
-        found = [
-            (_describe_difference(piece, pieces.get(name)), name) for name, piece in _pieces_by_name(before).items()
+        pieces = _pieces_by_name(rewritten_check)
+        differences = [
+            (_describe_difference(piece, pieces.get(name)), name)
+            for name, piece in _pieces_by_name(original_check).items()
         ]
-        for what, name in sorted(found, key=lambda one: one[0].endswith(_OTHER_WRITES)):
-            if what and name not in reported:
+        for difference, name in sorted(differences, key=lambda original: original[0].endswith(_OTHER_WRITES_TEXT)):
+            if difference and name not in reported:
                 reported.add(name)
-                yield RunDifference(("memory", number, name), f"{where}: {what}", other.lines[at])
-    if len(one.places) != len(other.places):
+                yield RunDifference(
+                    ("memory", rank_number, name), f"{place_text}: {difference}", rewritten.line_by_event[check_index]
+                )
+    if len(original.memory_checks) != len(rewritten.memory_checks):
         yield RunDifference(
-            ("places", number), f"rank {number} comes to {len(other.places)} places, not {len(one.places)}"
+            ("places", rank_number),
+            f"rank {rank_number} comes to {len(rewritten.memory_checks)} places, not {len(original.memory_checks)}",
         )
 
 
-def _describe_difference(before: MemoryPiece, after: MemoryPiece | None) -> str:
+def _describe_difference(original_piece: MemoryPiece, rewritten_piece: MemoryPiece | None) -> str:
     """Returns the difference between two states of a piece of memory in words; '' if there is none."""
-    piece = f"{before.name} of {before.size} bytes"
-    if after is None:
+    piece = f"{original_piece.name} of {original_piece.num_bytes} bytes"
+    if rewritten_piece is None:
         return f"{piece} is not there"
-    if (before.size, before.values) != (after.size, after.values):
+    if (original_piece.num_bytes, original_piece.bytes_hash) != (rewritten_piece.num_bytes, rewritten_piece.bytes_hash):
         return f"{piece} differs"
-    if before.histories != after.histories:
-        return f"{piece} {_OTHER_WRITES}"
+    if original_piece.histories_hash != rewritten_piece.histories_hash:
+        return f"{piece} {_OTHER_WRITES_TEXT}"
     return ""
 
 
-def _pieces_by_name(place: tuple[str, list[MemoryPiece]]) -> dict[str, MemoryPiece]:
+def _pieces_by_name(memory_check: tuple[str, list[MemoryPiece]]) -> dict[str, MemoryPiece]:
     """Returns the pieces of memory at one check by name. Arrays of the same name are numbered in their order; a
     rewritten program may have more of them."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for piece in place[1]:
+    num_seen_by_name: Counter[str] = Counter()
+    pieces = {}
+    for piece in memory_check[1]:
         name = piece.name
-        seen[name] += 1
-        found[f"{name} ({seen[name]})" if seen[name] > 1 else name] = piece
-    return found
+        num_seen_by_name[name] += 1
+        pieces[f"{name} ({num_seen_by_name[name]})" if num_seen_by_name[name] > 1 else name] = piece
+    return pieces

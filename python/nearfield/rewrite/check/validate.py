@@ -13,7 +13,7 @@ import islpy as isl
 
 from nearfield.rewrite.analysis.expressions import ExpressionReader
 from nearfield.rewrite.analysis.loop_bounds import canonical_loop, induction_variable_key, secondary_induction_variables
-from nearfield.rewrite.analysis.polynomials import Poly
+from nearfield.rewrite.analysis.polynomials import Polynomial
 from nearfield.rewrite.analysis.program import Loop, LoopNest
 from nearfield.rewrite.check.equivalence import EmittedStatement, prove_equivalence
 from nearfield.rewrite.check.match_calls import CallMatcher, EmittedCode
@@ -25,18 +25,20 @@ from nearfield.rewrite.check.translation import (
     time_component,
 )
 from nearfield.rewrite.codegen.emit import EmittedRegion
-from nearfield.rewrite.frontend.clang import Kind, Node, TranslationUnit
+from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TranslationUnit
 from nearfield.rewrite.frontend.function import FunctionFacts
-from nearfield.rewrite.frontend.text import end_of_brackets, has_same_tokens
-from nearfield.rewrite.model.polyhedral import Model
+from nearfield.rewrite.frontend.text import end_of_bracketed_text, has_same_tokens
+from nearfield.rewrite.model.polyhedral import PolyhedralModel
 from nearfield.rewrite.model.schedule import CallStep
 
 
 class Validator:
     """Validates the code that was emitted for one region of a function."""
 
-    def __init__(self, model: Model, original: str, emitted: EmittedRegion, guard: isl.Set, *, by_value: bool) -> None:
-        self._model, self._original, self._guard, self._by_value = model, original, guard, by_value
+    def __init__(
+        self, model: PolyhedralModel, original: str, emitted: EmittedRegion, guard: isl.Set, *, replaces_constants: bool
+    ) -> None:
+        self._model, self._original, self._guard, self._replaces_constants = model, original, guard, replaces_constants
         self._emitted = emitted
 
     def check_equivalence(self, unit: TranslationUnit, function_name: str, start: int, end: int) -> None:
@@ -53,39 +55,45 @@ class Validator:
         self._unit = unit
         statements = self._skip_declarations([one for one in block.children if start <= one.offset < end])
         original = statements[0].children[2:3] if self._emitted.condition and statements else []
-        reader = ExpressionReader(FunctionFacts(node, next(iter(original), None)), by_value=self._by_value)
+        reader = ExpressionReader(
+            FunctionFacts(node, next(iter(original), None)), replaces_constants=self._replaces_constants
+        )
         self._code = EmittedCode(self._model, self._original, unit, reader)
-        self._names = IslTranslation(self._model, reader)
-        self._calls = CallMatcher(self._code)
-        self._expected = [one for one in self._emitted.pieces if not isinstance(one, CallStep) or one.begins]
+        self._translation = IslTranslation(self._model, reader)
+        self._call_matcher = CallMatcher(self._code)
+        self._expected_pieces = [
+            one for one in self._emitted.pieces if not isinstance(one, CallStep) or one.begins_call
+        ]
         self._occurrences: list[EmittedStatement] = []
         for number, statement in enumerate(self._skip_guard(statements)):
             self._match_statement(statement, CodePosition((str(number),)))
-        prove_equivalence(self._model, self._guard, self._occurrences, self._names)
+        prove_equivalence(self._model, self._guard, self._occurrences, self._translation)
 
     # ---- declarations and guard around the emitted code
 
-    def _skip_declarations(self, statements: list[Node]) -> list[Node]:
+    def _skip_declarations(self, statements: list[SyntaxNode]) -> list[SyntaxNode]:
         """Returns the statements after the region's declarations. Raises NotEquivalent unless the declarations come
         first and are unchanged."""
-        declared = [self._original[start:end] for start, end in self._model.region.declared]
-        found = [self._unit.text[one.offset : self._unit.statement_end(one)] for one in statements[: len(declared)]]
-        if len(found) != len(declared) or not all(map(has_same_tokens, found, declared)):
+        original_texts = [self._original[start:end] for start, end in self._model.region.hoisted_declaration_spans]
+        new_texts = [
+            self._unit.text[one.offset : self._unit.statement_end(one)] for one in statements[: len(original_texts)]
+        ]
+        if len(new_texts) != len(original_texts) or not all(map(has_same_tokens, new_texts, original_texts)):
             raise NotEquivalent("a declaration is not found in the new code")
-        return statements[len(declared) :]
+        return statements[len(original_texts) :]
 
-    def _skip_guard(self, statements: list[Node]) -> list[Node]:
+    def _skip_guard(self, statements: list[SyntaxNode]) -> list[SyntaxNode]:
         """Returns the statements under the guard and after the static assertion. Raises NotEquivalent if either is
         missing."""
         if self._emitted.condition:
             statements = self._check_guard(statements)
-        if not self._emitted.asserted:
+        if not self._emitted.is_guard_asserted:
             return statements
         if not re.match(r"(_S|s)tatic_assert\b", self._unit.text[statements[0].offset :]):
             raise NotEquivalent("the assertion is not found in the new code")
         return statements[1:]
 
-    def _check_guard(self, statements: list[Node]) -> list[Node]:
+    def _check_guard(self, statements: list[SyntaxNode]) -> list[SyntaxNode]:
         """Returns the statements under the guard. Raises NotEquivalent unless the else branch is the original code and
         the condition implies the guard."""
         if len(statements) != 1 or statements[0].kind != Kind.IF_STMT or len(statements[0].children) != 3:
@@ -94,113 +102,130 @@ class Validator:
         text = self._code.statement_text(old).strip()
         if not has_same_tokens(text[1:-1], self._model.region.source_text(self._original)):
             raise NotEquivalent("the code under 'else' is not the original one")
-        known = self._model.context
-        said = isl.Set(
-            f"{self._names.parameter_prefix()}{{ : {self._guard_without_alias_check(test, statements[0].offset)} }}"
-        )
-        if not said.intersect(known).is_subset(self._guard.union(known.complement())):
-            raise NotEquivalent(f"the guard in the new code allows more than {self._guard.gist(known)}")
+        known_parameters = self._model.parameter_context
+        condition = self._guard_without_alias_check(test, statements[0].offset)
+        asserted_parameters = isl.Set(f"{self._translation.parameter_prefix()}{{ : {condition} }}")
+        if not asserted_parameters.intersect(known_parameters).is_subset(
+            self._guard.union(known_parameters.complement())
+        ):
+            raise NotEquivalent(f"the guard in the new code allows more than {self._guard.gist(known_parameters)}")
         return new.children
 
-    def _guard_without_alias_check(self, test: Node, offset: int) -> str:
+    def _guard_without_alias_check(self, test: SyntaxNode, offset: int) -> str:
         """Returns the guard's condition as an isl constraint, without the run-time alias check. Raises NotEquivalent
         unless the whole condition is the one that was emitted. The part that is asserted statically need not be in the
         condition."""
-        text, names, nowhere = self._unit.text, self._names, CodePosition()
+        text, names, nowhere = self._unit.text, self._translation, CodePosition()
         start = text.index("(", offset)
-        if not has_same_tokens(text[start + 1 : end_of_brackets(text, start) - 1], self._emitted.condition):
+        if not has_same_tokens(text[start + 1 : end_of_bracketed_text(text, start) - 1], self._emitted.condition):
             raise NotEquivalent("the guard in the new code is not the one that was written")
-        if self._emitted.check:  # the alias check only matters where the guard holds
+        if self._emitted.alias_check:  # the alias check only matters where the guard holds
             names.check_no_wraparound(test, nowhere, self._guard)
-        if self._emitted.asserted:
+        if self._emitted.is_guard_asserted:
             return self._asserted_guard()
-        if self._emitted.check and not self._emitted.guard:
+        if self._emitted.alias_check and not self._emitted.guard:
             return "1 = 1"
-        guard = test.bare.children[1] if self._emitted.check else test
-        names.check_no_wraparound(guard, nowhere, self._model.context)
+        guard = test.without_casts.children[1] if self._emitted.alias_check else test
+        names.check_no_wraparound(guard, nowhere, self._model.parameter_context)
         return names.condition_constraint(guard)
 
     def _asserted_guard(self) -> str:
         """Returns the statically asserted guard as an isl constraint."""
-        parameters = self._guard.gist(self._model.context)
+        parameters = self._guard.gist(self._model.parameter_context)
         return str(parameters).split(":", 1)[1].rsplit("}", 1)[0].strip() or "1 = 1"
 
     # ---- matching the statements of the emitted code
 
-    def _match_statement(self, node: Node, at: CodePosition) -> None:
+    def _match_statement(self, node: SyntaxNode, position: CodePosition) -> None:
         """Records the iterations and MPI calls that a statement of the emitted code executes. Raises NotEquivalent for
         a statement that is not expected."""
-        if self._matches_next_piece(node, at):
+        if self._matches_next_piece(node, position):
             return
         if node.kind == Kind.FOR_STMT:
-            self._match_loop(node, at)
+            self._match_loop(node, position)
         elif node.kind == Kind.IF_STMT:
-            self._match_branches(node, at)
+            self._match_branches(node, position)
         elif node.kind == Kind.COMPOUND_STMT:
             for number, child in enumerate(node.children):
-                self._match_statement(child, replace(at, time=(*at.time, str(number))))
-        elif node.kind != Kind.DECL_STMT or not self._calls.is_expected_declaration(node, at):
+                self._match_statement(
+                    child, replace(position, time_components=(*position.time_components, str(number)))
+                )
+        elif node.kind != Kind.DECL_STMT or not self._call_matcher.is_expected_declaration(node, position):
             raise NotEquivalent(f"a statement is not expected in the new code: {self._code.statement_text(node)[:60]}")
 
-    def _match_branches(self, node: Node, at: CodePosition) -> None:
+    def _match_branches(self, node: SyntaxNode, position: CodePosition) -> None:
         """Records what the branches of an `if` in the emitted code execute."""
         test, *branches = node.children
-        self._names.check_no_wraparound(test, at, self._guard)
-        holds = self._names.condition_constraint(test)
-        for number, (branch, words) in enumerate(zip(branches, (holds, f"not ({holds})"), strict=False)):
-            self._match_statement(branch, replace(at, tests=(*at.tests, words), time=(*at.time, str(number))))
+        self._translation.check_no_wraparound(test, position, self._guard)
+        test_constraint = self._translation.condition_constraint(test)
+        for number, (branch, branch_condition) in enumerate(
+            zip(branches, (test_constraint, f"not ({test_constraint})"), strict=False)
+        ):
+            self._match_statement(
+                branch,
+                replace(
+                    position,
+                    conditions=(*position.conditions, branch_condition),
+                    time_components=(*position.time_components, str(number)),
+                ),
+            )
 
-    def _match_loop(self, node: Node, at: CodePosition) -> None:
+    def _match_loop(self, node: SyntaxNode, position: CodePosition) -> None:
         """Records what a loop of the emitted code executes. Raises NotEquivalent if the loop is not canonical."""
         reader = self._code.reader
         loop = canonical_loop(node, reader)
         if isinstance(loop, str) or secondary_induction_variables(node):
             raise NotEquivalent(f"a loop of the new code is not understood: {loop}")
-        if any(iterator_variable(one) == iterator_variable(loop) for one in at.loops):
+        if any(iterator_variable(one) == iterator_variable(loop) for one in position.loops):
             raise NotEquivalent("two loops of the new code have the same variable")
         for part in node.children[:-1]:
-            self._names.check_no_wraparound(part, at, self._guard)
+            self._translation.check_no_wraparound(part, position, self._guard)
         key = induction_variable_key(node)
-        reader.bound[key] = Poly.from_symbol(loop.iterator.key)
+        reader.value_by_declaration[key] = Polynomial.from_symbol(loop.iterator.key)
         self._match_statement(
-            node.children[-1], replace(at, loops=(*at.loops, loop), time=(*at.time, time_component(loop)))
+            node.children[-1],
+            replace(
+                position,
+                loops=(*position.loops, loop),
+                time_components=(*position.time_components, time_component(loop)),
+            ),
         )
-        del reader.bound[key]
+        del reader.value_by_declaration[key]
 
-    def _matches_next_piece(self, node: Node, at: CodePosition) -> bool:
+    def _matches_next_piece(self, node: SyntaxNode, position: CodePosition) -> bool:
         """Returns whether a statement completes MPI calls, or is the next piece that the emitter reported. Records the
         iterations and calls that it executes."""
-        found = self._calls.match_completion(node, at)
-        if found is None and self._expected:
-            step = self._expected[0]
-            found = (
-                self._calls.match_begin(node, step, at)
-                if isinstance(step, CallStep)
-                else self._match_copy(node, step, at)
+        executed = self._call_matcher.match_completion(node, position)
+        if executed is None and self._expected_pieces:
+            piece = self._expected_pieces[0]
+            executed = (
+                self._call_matcher.match_begin(node, piece, position)
+                if isinstance(piece, CallStep)
+                else self._match_copy(node, piece, position)
             )
-            self._expected = self._expected[1:] if found else self._expected
-        self._occurrences += found or []
-        return found is not None
+            self._expected_pieces = self._expected_pieces[1:] if executed else self._expected_pieces
+        self._occurrences += executed or []
+        return executed is not None
 
-    def _match_copy(self, node: Node, number: int, at: CodePosition) -> list[EmittedStatement] | None:
+    def _match_copy(self, node: SyntaxNode, nest_number: int, position: CodePosition) -> list[EmittedStatement] | None:
         """Returns the executed iterations if a statement is a copy of a loop nest, or of the body of a nest inside
         loops with the same iterators; None otherwise."""
         nest, text, name = (
-            self._model.region.items[number],
+            self._model.region.items[nest_number],
             self._code.statement_text(node),
-            self._model.tuple_name(number),
+            self._model.tuple_name(nest_number),
         )
         assert isinstance(nest, LoopNest)
-        if not at.loops and has_same_tokens(text, self._original[nest.start : nest.end]):
-            at = replace(at, time=(*at.time, *map(time_component, nest.loops)))
-            return [EmittedStatement(name, tuple(nest.loops), at, self._model.nest_domain(number))]
-        place = max(len(at.loops) - len(nest.loops), 0)
-        outer, loops = at.loops[:place], at.loops[place:]
-        same = has_same_tokens(text, self._original[nest.body[0] : nest.body[1]])
-        new = all(self._code.is_new_name(loop.iterator.text) for loop in outer)
+        if not position.loops and has_same_tokens(text, self._original[nest.start : nest.end]):
+            position = replace(position, time_components=(*position.time_components, *map(time_component, nest.loops)))
+            return [EmittedStatement(name, tuple(nest.loops), position, self._model.nest_domain(nest_number))]
+        num_outer_loops = max(len(position.loops) - len(nest.loops), 0)
+        outer, loops = position.loops[:num_outer_loops], position.loops[num_outer_loops:]
+        is_same_text = has_same_tokens(text, self._original[nest.body_span[0] : nest.body_span[1]])
+        has_only_new_iterators = all(self._code.is_new_name(loop.iterator.text) for loop in outer)
         return (
-            [EmittedStatement(name, loops, at)]
-            if same and new and _iterator_names(loops) == _iterator_names(nest.loops)
+            [EmittedStatement(name, loops, position)]
+            if is_same_text and has_only_new_iterators and _iterator_names(loops) == _iterator_names(nest.loops)
             else None
         )
 
@@ -210,12 +235,12 @@ def _iterator_names(loops: Iterable[Loop]) -> list[str]:
     return [loop.iterator.text for loop in loops]
 
 
-def _contains_text(node: Node, start: int, end: int) -> bool:
+def _contains_text(node: SyntaxNode, start: int, end: int) -> bool:
     """Returns whether a syntax node contains the text between two source offsets."""
     return node.offset <= start and end <= node.end
 
 
-def _innermost_block(node: Node, start: int, end: int) -> Node | None:
+def _innermost_block(node: SyntaxNode, start: int, end: int) -> SyntaxNode | None:
     """Returns the innermost block that contains the text between two source offsets; None if there is none. Only the
     starts of nodes are reliable, not their ends, so only the last children that begin before the text are searched."""
     begun = max((child.offset for child in node.children if child.offset <= start), default=-1)

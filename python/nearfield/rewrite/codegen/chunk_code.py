@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from nearfield.rewrite.analysis.program import Chunking
 
-_PLAIN = re.compile(r"[&*]?[\w\[\]().>*+\- ]+")  # expressions that need no parentheses in a sum
+_PLAIN_EXPRESSION = re.compile(r"[&*]?[\w\[\]().>*+\- ]+")  # expressions that need no parentheses in a sum
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,13 @@ class ChunkCode:
     """The C source text of a loop over message chunks, made from the arguments of the MPI_Sendrecv that is split."""
 
     chunking: Chunking
-    exchange: Mapping[str, str]
-    requests: str  # name of the request array
+    sendrecv_arguments: Mapping[str, str]
+    request_array_name: str
 
     @property
     def _count_text(self) -> str:
         """Returns the message's element count as in the original call, in parentheses if needed."""
-        return parenthesised(self.exchange["sendcount"])
+        return parenthesize(self.sendrecv_arguments["sendcount"])
 
     @property
     def count_name(self) -> str:
@@ -32,30 +32,36 @@ class ChunkCode:
     @property
     def loop_header(self) -> str:
         """Returns the header of the C loop over the chunks."""
-        at = self.chunking.iterator_name
-        return f"for (long {at} = 0; {at} < {self._count_text}; {at} += {self.chunking.chunk_elements})"
+        iterator = self.chunking.iterator_name
+        return (
+            f"for (long {iterator} = 0; {iterator} < {self._count_text}; {iterator} += {self.chunking.chunk_elements})"
+        )
 
     @property
     def count_declaration(self) -> str:
         """Returns the declaration of the variable that holds the number of elements of the current chunk."""
-        rest, elements = f"{self._count_text} - {self.chunking.iterator_name}", self.chunking.chunk_elements
-        return f"const int {self.count_name} = {rest} < {elements} ? {rest} : {elements}"
+        remaining, chunk_elements = f"{self._count_text} - {self.chunking.iterator_name}", self.chunking.chunk_elements
+        return f"const int {self.count_name} = {remaining} < {chunk_elements} ? {remaining} : {chunk_elements}"
 
     @property
     def requests_declaration(self) -> str:
         """Returns the declarator of the request array, with two requests per chunk."""
-        return f"{self.requests}[2 * (({self._count_text} - 1) / {self.chunking.chunk_elements} + 1)]"
+        return f"{self.request_array_name}[2 * (({self._count_text} - 1) / {self.chunking.chunk_elements} + 1)]"
 
-    def request_address(self, which: int) -> str:
+    def request_address(self, request_index: int) -> str:
         """Returns the address of the current chunk's receive request (0) or send request (1)."""
-        at, elements = self.chunking.iterator_name, self.chunking.chunk_elements
-        return f"&{self.requests}[{at} / {elements} * 2{' + 1' if which else ''}]"
+        iterator, chunk_elements = self.chunking.iterator_name, self.chunking.chunk_elements
+        return f"&{self.request_array_name}[{iterator} / {chunk_elements} * 2{' + 1' if request_index else ''}]"
 
-    def side_arguments(self, buffer: str, count: str, *rest: str) -> str:
+    def side_arguments(self, buffer_key: str, count: str, *other_keys: str) -> str:
         """Returns the arguments for the send or the receive side of the current chunk's message."""
-        words = self.exchange
+        argument_texts = self.sendrecv_arguments
         return ", ".join(
-            [f"{parenthesised(words[buffer])} + {self.chunking.iterator_name}", count, *(words[one] for one in rest)]
+            [
+                f"{parenthesize(argument_texts[buffer_key])} + {self.chunking.iterator_name}",
+                count,
+                *(argument_texts[one] for one in other_keys),
+            ]
         )
 
     @property
@@ -70,7 +76,7 @@ class ChunkCode:
 
     def call_lines(self, *, begins: bool, completes: bool) -> list[str]:
         """Returns the lines with the MPI calls that begin the exchange of the current chunk, complete it, or both."""
-        comm = self.exchange["comm"]
+        comm = self.sendrecv_arguments["comm"]
         if begins and completes:
             blanks = " " * len("MPI_Sendrecv(")
             return [
@@ -87,6 +93,6 @@ class ChunkCode:
         return [f"MPI_Waitall(2, {self.request_address(0)}, MPI_STATUSES_IGNORE);"]
 
 
-def parenthesised(text: str) -> str:
+def parenthesize(text: str) -> str:
     """Returns a C expression, in parentheses if it needs them as an operand of a sum."""
-    return text if _PLAIN.fullmatch(text) else f"({text})"
+    return text if _PLAIN_EXPRESSION.fullmatch(text) else f"({text})"

@@ -12,7 +12,7 @@ from nearfield.rewrite.analysis.program import LoopNest
 from nearfield.rewrite.frontend.text import reindent, skip_blank, statement_end
 from nearfield.rewrite.model.names import IslNames
 
-_OPERATORS = {
+_C_OPERATOR_BY_ISL_OPERATOR = {
     "add": "+", "sub": "-", "mul": "*", "and_": "&&", "and_then": "&&", "or_": "||", "or_else": "||", "eq": "==",
     "le": "<=", "lt": "<", "ge": ">=", "gt": ">", "fdiv_q": "/", "pdiv_q": "/", "div": "/", "pdiv_r": "%",
     "zdiv_r": "%",
@@ -27,41 +27,50 @@ class NotExpressible(Exception):
 class LoopStyle:
     """The style in which the loops of a source file are written."""
 
-    step: str  # one step of indentation
-    head: str  # "for (" or "for("
-    before: bool  # ++i instead of i++
-    spaced: bool  # i < n instead of i<n
+    indent_step: str  # one step of indentation
+    for_head: str  # "for (" or "for("
+    has_prefix_increment: bool  # ++i instead of i++
+    has_spaced_operators: bool  # i < n instead of i<n
 
     @staticmethod
-    def from_text(text: str, step: str) -> LoopStyle:
-        """Returns the style of a loop's source text; `step` is one step of indentation."""
+    def from_text(text: str, indent_step: str) -> LoopStyle:
+        """Returns the style of a loop's source text; `indent_step` is one step of indentation."""
         head = "for(" if "for(" in text else "for ("
         compact = re.search(r"[\w\])]<=?[\w(]", text) is not None
-        return LoopStyle(step, head, re.search(r"(\+\+|--)\s*\w+\s*\)", text) is not None, not compact)
+        return LoopStyle(indent_step, head, re.search(r"(\+\+|--)\s*\w+\s*\)", text) is not None, not compact)
 
-    def apply_spacing(self, words: str) -> str:
+    def apply_spacing(self, expression: str) -> str:
         """Returns an expression with or without blanks around its operators, as the style has it."""
-        return words if self.spaced else re.sub(r" ([-+*<>=]=?) ", r"\1", words)
+        return expression if self.has_spaced_operators else re.sub(r" ([-+*<>=]=?) ", r"\1", expression)
 
 
 class LoopWriter:
     """Writes C loops over a set of iterations of one loop nest."""
 
     def __init__(
-        self, names: IslNames, nest: LoopNest, body: str, old_indent: str, style: LoopStyle, more: Mapping[str, str]
+        self,
+        names: IslNames,
+        nest: LoopNest,
+        body: str,
+        old_indent: str,
+        style: LoopStyle,
+        extra_c_names: Mapping[str, str],
     ) -> None:
         self.nest = nest
         self.style = style
         self._body, self._old_indent = body, old_indent
-        self._words = {**c_names_of_parameters(names), **more}  # `more`: C names for isl parameters of these loops only
+        self._c_name_by_isl_name = {
+            **c_names_of_parameters(names),
+            **extra_c_names,
+        }  # `extra_c_names`: C names for isl parameters of these loops only
         self._iterators = [names.iterator_name(loop.iterator.key) for loop in nest.loops]
         for name, loop in zip(self._iterators, nest.loops, strict=True):
-            self._words[name] = loop.iterator.text
-        self.written = 0  # number of copies of the loop body written so far
+            self._c_name_by_isl_name[name] = loop.iterator.text
+        self.num_body_copies = 0  # number of copies of the loop body written so far
 
-    def write_loops(self, instances: isl.Set, context: isl.Set, indent: str, *, reverse: int = 0) -> str:
-        """Returns C loops over the given iterations, with the `reverse` outermost loops counting backwards. Raises
-        NotExpressible if that is not possible."""
+    def write_loops(self, instances: isl.Set, context: isl.Set, indent: str, *, num_reversed_loops: int = 0) -> str:
+        """Returns C loops over the given iterations, with the `num_reversed_loops` outermost loops counting backwards.
+        Raises NotExpressible if that is not possible."""
         build = isl.AstBuild.from_context(context)
         ids = isl.IdList.alloc(isl.DEFAULT_CONTEXT, len(self._iterators))
         for name in self._iterators:
@@ -69,67 +78,72 @@ class LoopWriter:
         build = build.set_iterators(ids)
         name = instances.get_tuple_name()
         dims = ", ".join(self._iterators)
-        separate = "; ".join(f"[{dims}] -> separate[{place}]" for place in range(len(self._iterators)))
+        separate = "; ".join(f"[{dims}] -> separate[{depth}]" for depth in range(len(self._iterators)))
         build = build.set_options(isl.UnionMap(f"{{ {separate} }}"))
         schedule = isl.UnionMap(f"{{ {name}[{dims}] -> [{dims}] }}").intersect_domain(isl.UnionSet.from_set(instances))
-        return self._write_node(build.node_from_schedule_map(schedule), 0, indent, reverse)
+        return self._write_node(build.node_from_schedule_map(schedule), 0, indent, num_reversed_loops)
 
     # ---- loops and conditions
 
-    def _write_node(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
+    def _write_node(self, node: isl.AstNode, depth: int, indent: str, num_reversed_loops: int) -> str:
         """Returns the C code for a node of isl's syntax tree at a loop depth."""
         kind = _node_kind(node)
         if kind == "block":
             children = node.block_get_children()
             parts = [children.get_at(place) for place in range(children.n_ast_node())]
-            if depth < len(self._iterators) and self._counts_down(depth, reverse):
+            if depth < len(self._iterators) and self._counts_down(depth, num_reversed_loops):
                 parts.reverse()
-            return "\n".join(self._write_node(part, depth, indent, reverse) for part in parts)
+            return "\n".join(self._write_node(part, depth, indent, num_reversed_loops) for part in parts)
         if kind == "if_":
-            return self._write_if(node, depth, indent, reverse)
+            return self._write_if(node, depth, indent, num_reversed_loops)
         if kind == "for_":
-            own = self._iterators.index(node.for_get_iterator().get_id().get_name())
+            loop_depth = self._iterators.index(node.for_get_iterator().get_id().get_name())
         elif kind == "user":
-            own = len(self._iterators)
+            loop_depth = len(self._iterators)
         else:
             raise NotExpressible("isl made a node of another kind")
-        missing = self._single_value_loop(node, depth, own)
-        if missing is not None:
-            head, inner = missing
+        single_value_header = self._single_value_loop(node, depth, loop_depth)
+        if single_value_header is not None:
+            head, inner = single_value_header
             return self._wrap_in_loop(
-                head, self._write_node(node, depth + 1, self._indent_deeper(indent), reverse), indent, depth
+                head, self._write_node(node, depth + 1, self._indent_deeper(indent), num_reversed_loops), indent, depth
             )
         if kind == "user":
-            self.written += 1
+            self.num_body_copies += 1
             return reindent(self._body, self._old_indent, indent)
         head = (
-            self._descending_header(node, own) if self._counts_down(own, reverse) else self._ascending_header(node, own)
+            self._descending_header(node, loop_depth)
+            if self._counts_down(loop_depth, num_reversed_loops)
+            else self._ascending_header(node, loop_depth)
         )
         return self._wrap_in_loop(
-            head, self._write_node(node.for_get_body(), own + 1, self._indent_deeper(indent), reverse), indent, own
+            head,
+            self._write_node(node.for_get_body(), loop_depth + 1, self._indent_deeper(indent), num_reversed_loops),
+            indent,
+            loop_depth,
         )
 
-    def _counts_down(self, depth: int, reverse: int) -> bool:
+    def _counts_down(self, depth: int, num_reversed_loops: int) -> bool:
         """Returns whether the loop at a depth counts downwards in the new code."""
-        return self.nest.loops[depth].down != (depth < reverse)
+        return self.nest.loops[depth].is_descending != (depth < num_reversed_loops)
 
-    def _single_value_loop(self, node: isl.AstNode, depth: int, own: int) -> tuple[str, None] | None:
+    def _single_value_loop(self, node: isl.AstNode, depth: int, loop_depth: int) -> tuple[str, None] | None:
         """Returns the header of a loop for an iterator that has a single value, for which isl generates no loop; None
         for other iterators."""
-        if depth >= own:
+        if depth >= loop_depth:
             return None
-        user = node
-        while _node_kind(user) != "user":
-            if _node_kind(user) == "for_":
-                user = user.for_get_body()
-            elif _node_kind(user) == "if_":
-                user = user.if_get_then()
+        statement_node = node
+        while _node_kind(statement_node) != "user":
+            if _node_kind(statement_node) == "for_":
+                statement_node = statement_node.for_get_body()
+            elif _node_kind(statement_node) == "if_":
+                statement_node = statement_node.if_get_then()
             else:
-                user = user.block_get_children().get_at(0)
-        value = user.user_get_expr().get_op_arg(depth + 1)
+                statement_node = statement_node.block_get_children().get_at(0)
+        value = statement_node.user_get_expr().get_op_arg(depth + 1)
         first, after = self._expression_text(value), self._expression_plus_one(value)
         loop = self.nest.loops[depth]
-        return self._loop_header(loop.declares, loop.iterator.text, first, f"< {after}", 1), None
+        return self._loop_header(loop.declared_type, loop.iterator.text, first, f"< {after}", 1), None
 
     def _wrap_in_loop(self, head: str, inner: str, indent: str, depth: int) -> str:
         """Returns a loop header with its body, in braces if the body may be more than one statement."""
@@ -149,40 +163,50 @@ class LoopWriter:
 
     def _indent_deeper(self, indent: str) -> str:
         """Returns an indent increased by one step."""
-        return indent + self.style.step
+        return indent + self.style.indent_step
 
-    def _ascending_header(self, node: isl.AstNode, own: int) -> str:
+    def _ascending_header(self, node: isl.AstNode, loop_depth: int) -> str:
         """Returns the header of an ascending loop."""
-        loop = self.nest.loops[own]
+        loop = self.nest.loops[loop_depth]
         step = int(node.for_get_inc().get_val().to_python())
         return self._loop_header(
-            loop.declares, loop.iterator.text, self._expression_text(node.for_get_init()), self._loop_test(node), step
+            loop.declared_type,
+            loop.iterator.text,
+            self._expression_text(node.for_get_init()),
+            self._loop_test(node),
+            step,
         )
 
-    def _descending_header(self, node: isl.AstNode, own: int) -> str:
+    def _descending_header(self, node: isl.AstNode, loop_depth: int) -> str:
         """Returns the header of a descending loop. Raises NotExpressible for a loop with a stride."""
-        loop = self.nest.loops[own]
+        loop = self.nest.loops[loop_depth]
         if int(node.for_get_inc().get_val().to_python()) != 1:
             raise NotExpressible("a loop with a stride is not reversed")
         first, name = self._expression_text(node.for_get_init()), loop.iterator.text
-        declared = f"{loop.declares} " if loop.declares else ""
+        type_prefix = f"{loop.declared_type} " if loop.declared_type else ""
         test = node.for_get_cond()
         bound = test.get_op_arg(1)
         inclusive = _operator_name(test) == "le"
-        if loop.unsigned:
+        if loop.is_unsigned:
             after = self._expression_plus_one(bound) if inclusive else self._expression_text(bound)
             if loop.pragmas:
                 raise NotExpressible("OpenMP takes no loop that counts down without a sign")
-            return self.style.apply_spacing(f"{self.style.head}{declared}{name} = {after}; {name}-- > {first};)")
+            return self.style.apply_spacing(f"{self.style.for_head}{type_prefix}{name} = {after}; {name}-- > {first};)")
         last = self._expression_text(bound) if inclusive else self._expression_plus_one(bound, -1)
-        change = f"--{name}" if self.style.before else f"{name}--"
-        return self.style.apply_spacing(f"{self.style.head}{declared}{name} = {last}; {name} >= {first}; {change})")
+        step_text = f"--{name}" if self.style.has_prefix_increment else f"{name}--"
+        return self.style.apply_spacing(
+            f"{self.style.for_head}{type_prefix}{name} = {last}; {name} >= {first}; {step_text})"
+        )
 
-    def _loop_header(self, declares: str, name: str, first: str, test: str, step: int) -> str:
+    def _loop_header(self, declared_type: str, name: str, start_value: str, test: str, step: int) -> str:
         """Returns a C loop header from its parts, in the style of the file."""
-        change = (f"++{name}" if self.style.before else f"{name}++") if step == 1 else f"{name} += {step}"
-        declared = f"{declares} " if declares else ""
-        return self.style.apply_spacing(f"{self.style.head}{declared}{name} = {first}; {name} {test}; {change})")
+        step_text = (
+            (f"++{name}" if self.style.has_prefix_increment else f"{name}++") if step == 1 else f"{name} += {step}"
+        )
+        type_prefix = f"{declared_type} " if declared_type else ""
+        return self.style.apply_spacing(
+            f"{self.style.for_head}{type_prefix}{name} = {start_value}; {name} {test}; {step_text})"
+        )
 
     def _loop_test(self, node: isl.AstNode) -> str:
         """Returns the comparison in a loop header, such as `< n`."""
@@ -197,12 +221,12 @@ class LoopWriter:
             return f"<= {self._expression_text(bound)}"
         return f"< {self._expression_plus_one(bound)}"
 
-    def _write_if(self, node: isl.AstNode, depth: int, indent: str, reverse: int) -> str:
+    def _write_if(self, node: isl.AstNode, depth: int, indent: str, num_reversed_loops: int) -> str:
         """Returns a C `if` with its branches."""
-        inner = self._write_node(node.if_get_then(), depth, self._indent_deeper(indent), reverse)
+        inner = self._write_node(node.if_get_then(), depth, self._indent_deeper(indent), num_reversed_loops)
         text = f"{indent}if ({self._expression_text(node.if_get_cond())}) {{\n{inner}\n{indent}}}"
         if node.if_has_else():
-            other = self._write_node(node.if_get_else(), depth, self._indent_deeper(indent), reverse)
+            other = self._write_node(node.if_get_else(), depth, self._indent_deeper(indent), num_reversed_loops)
             text += f" else {{\n{other}\n{indent}}}"
         return text
 
@@ -210,7 +234,7 @@ class LoopWriter:
 
     def _expression_text(self, expression: isl.AstExpr) -> str:
         """Returns an isl expression as C."""
-        return expression_as_c(expression, self._words)
+        return expression_to_c(expression, self._c_name_by_isl_name)
 
     def _expression_plus_one(self, expression: isl.AstExpr, sign: int = 1) -> str:
         """Returns an isl expression plus `sign` (1 or -1) as C."""
@@ -218,46 +242,49 @@ class LoopWriter:
         if terms is None:
             return f"{self._expression_text(expression)} {'+' if sign > 0 else '-'} 1"
         terms[""] = terms.get("", 0) + sign
-        return sum_as_c(terms, self._words)
+        return sum_to_c(terms, self._c_name_by_isl_name)
 
 
 def c_names_of_parameters(names: IslNames) -> dict[str, str]:
     """Returns the C expression of each isl parameter, by its isl name."""
-    words = {}
+    c_names = {}
     for keys, name in names.parameters.items():
-        if any(names.symbols[key].foreign for key in keys):
+        if any(names.symbols[key].has_callee_names for key in keys):
             continue
-        words[name] = " * ".join(names.symbols[key].text for key in keys)
-    return words
+        c_names[name] = " * ".join(names.symbols[key].text for key in keys)
+    return c_names
 
 
-def expression_as_c(expression: isl.AstExpr, words: Mapping[str, str]) -> str:
+def expression_to_c(expression: isl.AstExpr, c_names: Mapping[str, str]) -> str:
     """Returns an isl expression as C. Raises NotExpressible if C has no equivalent."""
     terms = _linear_coefficients(expression)
     if terms is not None:
-        return sum_as_c(terms, words)
+        return sum_to_c(terms, c_names)
     name = _operator_name(expression)
     arguments = [expression.get_op_arg(place) for place in range(expression.get_op_n_arg())]
-    texts = [expression_as_c(one, words) for one in arguments]
+    operands = [expression_to_c(one, c_names) for one in arguments]
     if name in ("max", "min"):
-        made = texts[0]
-        for text in texts[1:]:
-            made = f"({made} {'>' if name == 'max' else '<'} {text} ? {made} : {text})"
-        return made
+        result = operands[0]
+        for operand in operands[1:]:
+            result = f"({result} {'>' if name == 'max' else '<'} {operand} ? {result} : {operand})"
+        return result
     if name == "minus":
-        return f"-{_in_parentheses(texts[0])}"
-    if name not in _OPERATORS or len(texts) != 2:
+        return f"-{_in_parentheses(operands[0])}"
+    if name not in _C_OPERATOR_BY_ISL_OPERATOR or len(operands) != 2:
         raise NotExpressible(f"isl made '{name}', which is not written here")
     if name in ("and_", "and_then", "or_", "or_else"):
         inner = [
-            f"({text})" if ("||" in text or "&&" in text) and _OPERATORS[name] not in text else text for text in texts
+            f"({operand})"
+            if ("||" in operand or "&&" in operand) and _C_OPERATOR_BY_ISL_OPERATOR[name] not in operand
+            else operand
+            for operand in operands
         ]
-        return f" {_OPERATORS[name]} ".join(inner)
+        return f" {_C_OPERATOR_BY_ISL_OPERATOR[name]} ".join(inner)
     if name in ("eq", "le", "lt", "ge", "gt"):
-        return f"{texts[0]} {_OPERATORS[name]} {texts[1]}"
+        return f"{operands[0]} {_C_OPERATOR_BY_ISL_OPERATOR[name]} {operands[1]}"
     if name == "fdiv_q":
         raise NotExpressible("isl made a division that rounds down")
-    return f"{_in_parentheses(texts[0])} {_OPERATORS[name]} {_in_parentheses(texts[1])}"
+    return f"{_in_parentheses(operands[0])} {_C_OPERATOR_BY_ISL_OPERATOR[name]} {_in_parentheses(operands[1])}"
 
 
 def _in_parentheses(text: str) -> str:
@@ -265,19 +292,19 @@ def _in_parentheses(text: str) -> str:
     return text if re.fullmatch(r"\w+|\(.*\)", text) else f"({text})"
 
 
-def sum_as_c(terms: Mapping[str, int], words: Mapping[str, str]) -> str:
+def sum_to_c(terms: Mapping[str, int], c_names: Mapping[str, str]) -> str:
     """Returns a sum as C, with positive terms first and the constant last. Raises NotExpressible if a term has no C
     expression."""
     text = ""
     for name, factor in sorted(terms.items(), key=lambda term: (term[0] == "", term[1] < 0)):
         if not factor:
             continue
-        if name and name not in words:
+        if name and name not in c_names:
             raise NotExpressible("a bound depends on a variable of another function")
-        word = words[name] if name else str(abs(factor))
+        factor_text = c_names[name] if name else str(abs(factor))
         if name and abs(factor) != 1:
-            word = f"{abs(factor)} * {word}"
-        text += (" - " if factor < 0 else " + ") + word if text else ("-" if factor < 0 else "") + word
+            factor_text = f"{abs(factor)} * {factor_text}"
+        text += (" - " if factor < 0 else " + ") + factor_text if text else ("-" if factor < 0 else "") + factor_text
     return text or "0"
 
 

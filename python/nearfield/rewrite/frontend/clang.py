@@ -3,7 +3,9 @@
 - operator kinds and constant values come through ctypes;
 - source extents inside macros are not reliable, so constants are named from macro definitions, and the ends of
   statements come from the text (`text.py`);
-- the wheel has no compiler headers, so those of the machine's gcc are used."""
+- the wheel has no compiler headers, so those of the machine's gcc are used.
+
+The file is long so that all of these workarounds are in one place."""
 
 from __future__ import annotations
 
@@ -23,20 +25,36 @@ from clang.cindex import TypeKind
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.frontend.text import statement_end
 
-__all__ = ["ARRAYS", "Kind", "Node", "TranslationUnit", "TypeKind", "parse_file"]
+__all__ = ["ARRAY_TYPES", "Kind", "SyntaxNode", "TranslationUnit", "TypeKind", "parse_file"]
 
-_OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
-_BINARY = (
+_PARSE_OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
+_BINARY_OPERATORS = (
     "", ".*", "->*", "*", "/", "%", "+", "-", "<<", ">>", "<=>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&",
     "||", "=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=", ",",
 )  # fmt: skip
-_UNARY = ("", "post++", "post--", "++", "--", "&", "*", "+", "-", "~", "!", "real", "imag", "extension", "await")
-_TRANSPARENT = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
+_UNARY_OPERATORS = (
+    "",
+    "post++",
+    "post--",
+    "++",
+    "--",
+    "&",
+    "*",
+    "+",
+    "-",
+    "~",
+    "!",
+    "real",
+    "imag",
+    "extension",
+    "await",
+)
+_PARENTHESIS_AND_CAST_KINDS = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
                 Kind.CXX_FUNCTIONAL_CAST_EXPR)  # fmt: skip
-ARRAYS = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
-_FUNCTIONS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR)
-_INTEGER_RESULT = 1
-_SEVERE = 3
+ARRAY_TYPES = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
+_FUNCTION_KINDS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR)
+_INTEGER_EVAL_RESULT = 1
+_MIN_ERROR_SEVERITY = 3
 
 
 @functools.cache
@@ -47,7 +65,7 @@ def _libclang() -> Any:
         function = getattr(library, name)
         function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
     library.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
-    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # an int would truncate the pointer
+    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # the default, int, would truncate the pointer
     for name, result in (
         ("clang_EvalResult_getKind", ctypes.c_int),
         ("clang_EvalResult_getAsLongLong", ctypes.c_longlong),
@@ -59,57 +77,58 @@ def _libclang() -> Any:
 
 
 @functools.cache
-def _cursor_kind(number: int) -> Any:
+def _cursor_kind(kind_number: int) -> Any:
     """Returns the cursor kind for a number of libclang's enum, from a cache."""
-    return Kind.from_id(number)
+    return Kind.from_id(kind_number)
 
 
-class _PointerToElement:
-    """The type of a parameter that is written as an array. `adjusted` is this pointer in its function's type, where
-    libclang has lost the lengths of variable rows; these are in the type as `written`."""
+class _ArrayParameterType:
+    """The pointer type of a parameter that is declared as an array. `adjusted_type` is the pointer in the function's
+    type, in which libclang loses variable row lengths; `written_type` is the declared array type, which has them."""
 
-    def __init__(self, adjusted: Any, written: Any) -> None:
-        self._adjusted, self._written = adjusted, written
-        element = written.element_type.get_canonical().spelling
+    def __init__(self, adjusted_type: Any, written_type: Any) -> None:
+        self._adjusted_type, self._written_type = adjusted_type, written_type
+        element = written_type.element_type.get_canonical().spelling
         self.spelling = re.sub(r"(?=\[)", "(*)", element, count=1) if "[" in element else f"{element} *"
 
     def get_pointee(self) -> Any:
-        return self._written.element_type
+        return self._written_type.element_type
 
-    def get_canonical(self) -> _PointerToElement:
+    def get_canonical(self) -> _ArrayParameterType:
         return self
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._adjusted, name)
+        return getattr(self._adjusted_type, name)
 
 
 def _adjusted_type(parameter: Any) -> Any:
-    """Returns the canonical type of a parameter that is written as an array; None if its function is unknown."""
+    """Returns the canonical pointer type of a parameter that is declared as an array; None if its function is
+    unknown."""
     function = parameter.semantic_parent
-    if function is None or function.kind not in _FUNCTIONS:
+    if function is None or function.kind not in _FUNCTION_KINDS:
         return None
     parameters = [one for one in _children_of(function) if one.kind == Kind.PARM_DECL]
     types = function.type.get_canonical()
     if types.kind != TypeKind.FUNCTIONPROTO or parameter not in parameters:
         return None
-    adjusted = list(types.argument_types())[parameters.index(parameter)].get_canonical()
-    return _PointerToElement(adjusted, parameter.type.get_canonical())
+    adjusted_parameter = list(types.argument_types())[parameters.index(parameter)].get_canonical()
+    return _ArrayParameterType(adjusted_parameter, parameter.type.get_canonical())
 
 
 @cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
-def _append_child(child: Any, parent: Any, found: list[Any]) -> int:
-    """Appends a child cursor to `found`, as callback of clang_visitChildren."""
-    found.append(child)
+def _append_child(child: Any, parent: Any, children: list[Any]) -> int:
+    """Appends a child cursor to `children`, as callback of clang_visitChildren."""
+    children.append(child)
     return 1  # continue with the next child
 
 
 def _children_of(cursor: Any) -> list[Any]:
-    """Returns the same as cursor.get_children() of libclang in half of the time."""
-    found: list[Any] = []
-    _libclang().clang_visitChildren(cursor, _append_child, found)
-    for child in found:
+    """Returns the children of a cursor, in half the time of libclang's cursor.get_children()."""
+    children: list[Any] = []
+    _libclang().clang_visitChildren(cursor, _append_child, children)
+    for child in children:
         child._tu = cursor._tu  # keeps the translation unit alive as long as the child
-    return found
+    return children
 
 
 def _file_pointer_of(cursor: Any) -> int:
@@ -132,17 +151,17 @@ class _CachedProperty:
         self._name = name
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        made = instance.__dict__[self._name] = self._compute(instance)
-        return made
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
 
 
 if TYPE_CHECKING:
-    cached = functools.cached_property
+    cached_property = functools.cached_property
 else:
-    cached = _CachedProperty
+    cached_property = _CachedProperty
 
 
-class Node:
+class SyntaxNode:
     """A node of the syntax tree: a cursor of libclang with frequently used properties cached."""
 
     def __init__(self, cursor: Any, unit: TranslationUnit) -> None:
@@ -150,102 +169,104 @@ class Node:
         self.unit = unit
         self.kind = _cursor_kind(cursor._kind_id)
 
-    @cached
-    def children(self) -> list[Node]:
-        return [Node(child, self.unit) for child in _children_of(self.cursor)]
+    @cached_property
+    def children(self) -> list[SyntaxNode]:
+        return [SyntaxNode(child, self.unit) for child in _children_of(self.cursor)]
 
-    @cached
-    def arguments(self) -> list[Node]:
+    @cached_property
+    def arguments(self) -> list[SyntaxNode]:
         """Returns the argument expressions of a call."""
-        return [Node(argument, self.unit) for argument in self.cursor.get_arguments()]
+        return [SyntaxNode(argument, self.unit) for argument in self.cursor.get_arguments()]
 
-    @cached
-    def bare(self) -> Node:
+    @cached_property
+    def without_casts(self) -> SyntaxNode:
         """Returns the expression inside all enclosing parentheses and casts, explicit or implicit."""
         node = self
-        while node.kind in _TRANSPARENT:
+        while node.kind in _PARENTHESIS_AND_CAST_KINDS:
             inner = [child for child in node.children if child.kind != Kind.TYPE_REF]
             if len(inner) != 1:
                 break
             node = inner[0]
         return node
 
-    @cached
+    @cached_property
     def operator(self) -> str:
         """Returns the operator of an expression as in the source; a postfix increment is 'post++'. Returns '' if the
         node is no operator expression."""
         if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
-            return _BINARY[_libclang().clang_getCursorBinaryOperatorKind(self.cursor)]
+            return _BINARY_OPERATORS[_libclang().clang_getCursorBinaryOperatorKind(self.cursor)]
         if self.kind == Kind.UNARY_OPERATOR:
-            return _UNARY[_libclang().clang_getCursorUnaryOperatorKind(self.cursor)]
+            return _UNARY_OPERATORS[_libclang().clang_getCursorUnaryOperatorKind(self.cursor)]
         return ""
 
-    @cached
-    def value(self) -> int | None:
+    @cached_property
+    def constant_value(self) -> int | None:
         """Returns the value of an integer constant expression; None for other expressions."""
         library = _libclang()
         result = library.clang_Cursor_Evaluate(self.cursor)
         if not result:
             return None
-        integer = library.clang_EvalResult_getKind(result) == _INTEGER_RESULT
+        integer = library.clang_EvalResult_getKind(result) == _INTEGER_EVAL_RESULT
         value = library.clang_EvalResult_getAsLongLong(result) if integer else None
         library.clang_EvalResult_dispose(result)
         return value
 
-    def is_variable(self, key: int) -> bool:
+    def is_variable(self, declaration_key: int) -> bool:
         """Returns whether the expression is nothing but the variable with this declaration key."""
-        bare = self.bare
-        return bare.kind == Kind.DECL_REF_EXPR and bare.declaration is not None and bare.declaration.key == key
+        bare = self.without_casts
+        return (
+            bare.kind == Kind.DECL_REF_EXPR and bare.declaration is not None and bare.declaration.key == declaration_key
+        )
 
-    def mentions(self, key: int) -> bool:
+    def mentions_variable(self, declaration_key: int) -> bool:
         """Returns whether the variable with this declaration key occurs in the node or below it."""
-        return any(node.kind == Kind.DECL_REF_EXPR and node.is_variable(key) for node in self.walk())
+        return any(node.kind == Kind.DECL_REF_EXPR and node.is_variable(declaration_key) for node in self.walk())
 
     @property
     def name(self) -> str:
         return str(self.cursor.spelling)
 
-    @cached
+    @cached_property
     def type(self) -> Any:
-        """Returns the canonical type. That of a parameter that is written as an array is a pointer, as in the language;
-        libclang's own is the array."""
-        written = self.cursor.type.get_canonical()
-        if written.kind in ARRAYS:
+        """Returns the canonical type. A parameter that is declared as an array has a pointer type, as in the language;
+        libclang itself returns the array type."""
+        written_type = self.cursor.type.get_canonical()
+        if written_type.kind in ARRAY_TYPES:
             if self.kind == Kind.PARM_DECL:
-                return _adjusted_type(self.cursor) or written
+                return _adjusted_type(self.cursor) or written_type
             if self.kind == Kind.DECL_REF_EXPR and self.declaration and self.declaration.kind == Kind.PARM_DECL:
                 return self.declaration.type
-        return written
+        return written_type
 
-    @cached
-    def declaration(self) -> Node | None:
+    @cached_property
+    def declaration(self) -> SyntaxNode | None:
         """Returns the declaration that a name in the source refers to; None if there is none."""
-        found = self.cursor.referenced
-        return Node(found, self.unit) if found is not None else None
+        referenced = self.cursor.referenced
+        return SyntaxNode(referenced, self.unit) if referenced is not None else None
 
-    @cached
+    @cached_property
     def key(self) -> int:
         """Returns a number that identifies a declaration. A variable with external linkage has the same key in all
         files."""
         if self.kind != Kind.VAR_DECL:
             return int(self.cursor.hash)
         first = self.cursor.canonical  # a variable may be declared several times
-        external = first.linkage == cindex.LinkageKind.EXTERNAL
-        return hash(("variable", first.get_usr())) if external else int(first.hash)
+        is_external = first.linkage == cindex.LinkageKind.EXTERNAL
+        return hash(("variable", first.get_usr())) if is_external else int(first.hash)
 
-    @cached
+    @cached_property
     def offset(self) -> int:
         """Returns the start offset of the node in the source file, or that of the macro use that the node comes
         from."""
         return int(self.cursor.extent.start.offset)
 
-    @cached
+    @cached_property
     def end(self) -> int:
         """Returns the end offset of the node in the source file; it is not reliable after macros."""
         return int(self.cursor.extent.end.offset)
 
-    @cached
-    def location(self) -> int:
+    @cached_property
+    def name_offset(self) -> int:
         """Returns the source offset of a declaration's name."""
         return int(self.cursor.location.offset)
 
@@ -254,65 +275,65 @@ class Node:
         """Returns the source line at which the node starts, from 1."""
         return int(self.cursor.extent.start.line)
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[SyntaxNode]:
         """Yields the node and all nodes below it, in textual order."""
         yield self
         for child in self.children:
             yield from child.walk()
 
-    def callee(self) -> Node | None:
+    def callee(self) -> SyntaxNode | None:
         """Returns the declaration of the function that a call expression names; None if it is unknown."""
         return self.declaration if self.kind == Kind.CALL_EXPR else None
 
 
 class TranslationUnit:
-    """A parsed source file (translation unit). Offsets count bytes, so `text` has one character per byte. A unit is
-    `foreign` if it is not the file to be rewritten, so that its names mean nothing there."""
+    """A parsed source file (translation unit). Offsets count bytes, so `text` has one character per byte. If
+    `is_foreign` is set, the unit is not the file to be rewritten, and its names have no meaning in that file."""
 
     def __init__(
-        self, unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None,
-        foreign: bool = False, whole: bool = True,
+        self, clang_unit: Any, path: str, text: str, arguments: Sequence[str], macros: dict[str, str] | None = None,
+        is_foreign: bool = False, should_collect_declarations: bool = True,
     ) -> None:  # fmt: skip
-        self.foreign = foreign
-        self._unit = unit
+        self.is_foreign = is_foreign
+        self._clang_unit = clang_unit
         self.path = path
         self.text = text
         self.arguments = tuple(arguments)
         self.macros = macros or dict(_command_line_macros(arguments))
-        self._macros_known = macros is not None
-        self._second: TranslationUnit | None = None  # the same file parsed with another text
-        self.functions: list[Node] = []
-        self.variables: list[Node] = []
-        if whole:
+        self._has_known_macros = macros is not None
+        self._second_unit: TranslationUnit | None = None  # the same file parsed with another text
+        self.functions: list[SyntaxNode] = []
+        self.variables: list[SyntaxNode] = []
+        if should_collect_declarations:
             self._collect_declarations()
 
     def _collect_declarations(self) -> None:
         """Collects the functions, variables and macros that the file itself defines, without those of headers."""
-        names: dict[int, bool] = {}  # by libclang's pointer to a file: whether it is this file
-        for cursor in _children_of(self._unit.cursor):
+        is_this_file_by_pointer: dict[int, bool] = {}  # by libclang's pointer to a file: whether it is this file
+        for cursor in _children_of(self._clang_unit.cursor):
             kind = _cursor_kind(cursor._kind_id)
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
                 continue
-            if kind == Kind.MACRO_DEFINITION and self._macros_known:
+            if kind == Kind.MACRO_DEFINITION and self._has_known_macros:
                 continue
             file = _file_pointer_of(cursor)
-            if file not in names:
-                names[file] = bool(file) and cursor.location.file.name == self.path
-            if not names[file]:
+            if file not in is_this_file_by_pointer:
+                is_this_file_by_pointer[file] = bool(file) and cursor.location.file.name == self.path
+            if not is_this_file_by_pointer[file]:
                 continue
             if kind == Kind.MACRO_DEFINITION:
                 extent = cursor.extent
                 body = self.text[extent.start.offset : extent.end.offset]
                 self.macros[cursor.spelling] = re.sub(r"\\\r?\n", " ", body[len(cursor.spelling) :])
             else:
-                self._record_declaration(Node(cursor, self))
+                self._record_declaration(SyntaxNode(cursor, self))
 
-    def _record_declaration(self, node: Node) -> None:
+    def _record_declaration(self, node: SyntaxNode) -> None:
         """Records a function definition or a variable declaration, also inside namespaces and classes."""
         if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
             for child in node.children:
                 self._record_declaration(child)
-        elif node.kind in _FUNCTIONS and node.cursor.is_definition():
+        elif node.kind in _FUNCTION_KINDS and node.cursor.is_definition():
             self.functions.append(node)
         elif node.kind == Kind.VAR_DECL:
             self.variables.append(node)
@@ -321,16 +342,16 @@ class TranslationUnit:
         """Returns the name of the macro that expands to the number `value` at a source offset, or of a macro inside
         that macro's definition; '' if there is none or more than one."""
         word = _identifier_at(self.text, offset)
-        if self.foreign or word not in self.macros:
+        if self.is_foreign or word not in self.macros:
             return ""
         if self._macro_value(word) == value:
             return word
-        inside = set(re.findall(r"[A-Za-z_]\w*", self.macros[word])) - {word}
-        named = {name for name in inside if self._macro_value(name) == value}
-        written = re.search(rf"(?<![\w.]){value}(?![\w.])", self.macros[word])
-        return named.pop() if len(named) == 1 and not written else ""
+        inner_macros = set(re.findall(r"[A-Za-z_]\w*", self.macros[word])) - {word}
+        matching_macros = {name for name in inner_macros if self._macro_value(name) == value}
+        has_literal = re.search(rf"(?<![\w.]){value}(?![\w.])", self.macros[word])
+        return matching_macros.pop() if len(matching_macros) == 1 and not has_literal else ""
 
-    def statement_end(self, statement: Node) -> int:
+    def statement_end(self, statement: SyntaxNode) -> int:
         """Returns the end offset of a statement. For a statement that begins with a macro, such as DEBUG { ... }, that
         is the end of the block."""
         if self.is_macro_use(statement.offset) and self.text[statement.end - 1] == "}":
@@ -342,14 +363,14 @@ class TranslationUnit:
         word = _identifier_at(self.text, offset)
         return word in self.macros or word.isupper()
 
-    def expand_macro(self, word: str) -> str:
+    def expand_macro(self, name: str) -> str:
         """Returns the name that a macro of the file finally expands to, or the word itself if it is no such macro."""
         for _ in range(len(self.macros)):
-            body = self.macros.get(word, "").strip()
+            body = self.macros.get(name, "").strip()
             if not re.fullmatch(r"[A-Za-z_]\w*", body):
                 break
-            word = body
-        return word
+            name = body
+        return name
 
     def _macro_value(self, macro: str) -> int | None:
         """Returns the integer that a macro of the file expands to; None if it expands to anything else."""
@@ -363,58 +384,62 @@ class TranslationUnit:
     def first_error(self) -> str:
         """Returns the file's first compiler error as text, or ''. Errors in gcc's own headers are ignored, since they
         are about attributes that clang does not know."""
-        own = _gcc_include_option()[-1:]
-        for found in self._unit.diagnostics:
-            if found.severity >= _SEVERE:
-                where = found.location
-                if where.file and own and where.file.name.startswith(own[0]):
+        gcc_folder = _gcc_include_option()[-1:]
+        for diagnostic in self._clang_unit.diagnostics:
+            if diagnostic.severity >= _MIN_ERROR_SEVERITY:
+                location = diagnostic.location
+                if location.file and gcc_folder and location.file.name.startswith(gcc_folder[0]):
                     continue
-                name = where.file.name if where.file else self.path
-                return f"{name}:{where.line}: {found.spelling}"
+                name = location.file.name if location.file else self.path
+                return f"{name}:{location.line}: {diagnostic.spelling}"
         return ""
 
     def program_headers(self) -> Iterator[tuple[str, str]]:
         """Yields name and text of each included header that belongs to the program, neither to the system nor to the
-        MPI. The compiler's arguments count as a header, since they may define macros."""
+        MPI library. The compiler's arguments count as a header, since they may define macros."""
         yield "the command line", " ".join(self.arguments)
-        files = {one.include.name: one.include for one in self._unit.get_includes()}
-        of_mpi = tuple(str(Path(name).parent) + "/" for name in files if Path(name).name == "mpi.h")
+        files = {one.include.name: one.include for one in self._clang_unit.get_includes()}
+        mpi_folders = tuple(str(Path(name).parent) + "/" for name in files if Path(name).name == "mpi.h")
         for name, file in files.items():
-            start = cindex.SourceLocation.from_position(self._unit, file, 1, 1)
-            if not start.is_in_system_header and not name.startswith(of_mpi):
+            start = cindex.SourceLocation.from_position(self._clang_unit, file, 1, 1)
+            if not start.is_in_system_header and not name.startswith(mpi_folders):
                 yield name, Path(name).read_bytes().decode("latin-1")
 
     def header_unit(self, name: str, text: str) -> TranslationUnit:
         """Returns the declarations of one included header as a unit of its own."""
-        return TranslationUnit(self._unit, name, text, self.arguments, self.macros, foreign=True)
+        return TranslationUnit(self._clang_unit, name, text, self.arguments, self.macros, is_foreign=True)
 
     def reparse(self, text: str) -> TranslationUnit:
         """Parses the file again with another text, in memory only, and returns it as a new unit. The old unit must not
         be used any more."""
-        self._unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        return TranslationUnit(self._unit, self.path, text, self.arguments, self.macros, whole=False)
+        self._clang_unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_PARSE_OPTIONS)
+        return TranslationUnit(
+            self._clang_unit, self.path, text, self.arguments, self.macros, should_collect_declarations=False
+        )
 
     def parse_second_text(self, text: str) -> TranslationUnit:
         """Returns the file parsed with another text as a second unit; the previous second unit becomes invalid. Raises
         UsageError if the text does not compile."""
-        if self._second is None:
-            self._second = parse_file(Path(self.path), text, self.arguments)
-            return self._second
-        unit = self._second._unit
-        unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_OPTIONS)
-        made = TranslationUnit(unit, self.path, text, self.arguments, self._second.macros)
-        if problem := made.first_error:
+        if self._second_unit is None:
+            self._second_unit = parse_file(Path(self.path), text, self.arguments)
+            return self._second_unit
+        clang_unit = self._second_unit._clang_unit
+        clang_unit.reparse(unsaved_files=[(self.path, text.encode("latin-1").decode())], options=_PARSE_OPTIONS)
+        second_unit = TranslationUnit(clang_unit, self.path, text, self.arguments, self._second_unit.macros)
+        if problem := second_unit.first_error:
             raise UsageError(f"{self.path} does not compile: {problem}")
-        return made
+        return second_unit
 
-    def function_at(self, name: str, start: int, end: int) -> Node | None:
+    def function_at(self, name: str, start: int, end: int) -> SyntaxNode | None:
         """Returns the function of the given name that contains the text between two source offsets; None if there is
         none."""
-        file = cindex.File.from_name(self._unit, self.path)
-        cursor = cindex.Cursor.from_location(self._unit, cindex.SourceLocation.from_offset(self._unit, file, start))
+        file = cindex.File.from_name(self._clang_unit, self.path)
+        cursor = cindex.Cursor.from_location(
+            self._clang_unit, cindex.SourceLocation.from_offset(self._clang_unit, file, start)
+        )
         while cursor is not None and not cursor.kind.is_invalid() and not cursor.kind.is_translation_unit():
-            node = Node(cursor, self)
-            if node.kind in _FUNCTIONS and node.name == name and node.offset <= start and end <= node.end:
+            node = SyntaxNode(cursor, self)
+            if node.kind in _FUNCTION_KINDS and node.name == name and node.offset <= start and end <= node.end:
                 return node
             cursor = cursor.semantic_parent
         if not self.functions:
@@ -424,36 +449,42 @@ class TranslationUnit:
         )
 
 
-def parse_file(path: Path, text: str, arguments: Sequence[str], *, foreign: bool = False) -> TranslationUnit:
+def parse_file(path: Path, text: str, arguments: Sequence[str], *, is_foreign: bool = False) -> TranslationUnit:
     """Parses a source file. `arguments` are compiler options. Raises UsageError if the file does not compile, or if a
     name is not UTF-8."""
-    given = [*_gcc_include_option(), *(word for word in arguments if not word.startswith("-fopenmp"))]
-    if len(given) < len(arguments) + len(_gcc_include_option()):
-        given.append("-D_OPENMP=201511")  # OpenMP directives are read from the text instead
-    for word in (str(path), *given):
-        _check_utf8(word)
+    clang_arguments = [
+        *_gcc_include_option(),
+        *(argument for argument in arguments if not argument.startswith("-fopenmp")),
+    ]
+    if len(clang_arguments) < len(arguments) + len(_gcc_include_option()):
+        clang_arguments.append("-D_OPENMP=201511")  # OpenMP directives are read from the text instead
+    for argument in (str(path), *clang_arguments):
+        _check_utf8(argument)
     try:
-        unit = cindex.Index.create().parse(
-            str(path), given, unsaved_files=[(str(path), text.encode("latin-1").decode())], options=_OPTIONS
+        clang_unit = cindex.Index.create().parse(
+            str(path),
+            clang_arguments,
+            unsaved_files=[(str(path), text.encode("latin-1").decode())],
+            options=_PARSE_OPTIONS,
         )
     except cindex.TranslationUnitLoadError as error:
         raise UsageError(f"{path} cannot be parsed", "It must be a file in C or C++.") from error
-    made = TranslationUnit(unit, str(path), text, arguments, foreign=foreign)
-    if problem := made.first_error:
+    unit = TranslationUnit(clang_unit, str(path), text, arguments, is_foreign=is_foreign)
+    if problem := unit.first_error:
         remedy = (
             "Give the compiler's arguments after --, or the folder of a compile_commands.json by --compile-commands."
         )
         raise UsageError(f"{path} does not compile: {problem}", remedy)
-    return made
+    return unit
 
 
-def _check_utf8(word: str) -> None:
+def _check_utf8(name: str) -> None:
     """Raises UsageError if a file name or a compiler argument is not UTF-8, which libclang requires."""
     try:
-        word.encode("utf-8")
+        name.encode("utf-8")
     except UnicodeEncodeError as error:
         raise UsageError(
-            f"the name {ascii(word)} is not UTF-8, as libclang requires", "Rename it, or copy it."
+            f"the name {ascii(name)} is not UTF-8, as libclang requires", "Rename it, or copy it."
         ) from error
 
 
@@ -470,10 +501,10 @@ def _gcc_include_option() -> tuple[str, ...]:
 
 def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields the name and the definition of each macro that -D options define."""
-    words = iter(arguments)
-    for word in words:
-        if word.startswith("-D"):
-            name, _, value = (word[2:] or next(words, "")).partition("=")
+    remaining_arguments = iter(arguments)
+    for argument in remaining_arguments:
+        if argument.startswith("-D"):
+            name, _, value = (argument[2:] or next(remaining_arguments, "")).partition("=")
             yield name, f" {value}"
 
 

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from nearfield.rewrite.frontend.clang import ARRAYS, Kind, Node, TypeKind
-from nearfield.rewrite.frontend.conversions import NUMBERS
-from nearfield.rewrite.frontend.text import end_of_brackets, line_number_of
+from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TypeKind
+from nearfield.rewrite.frontend.conversions import NUMBER_TYPES
+from nearfield.rewrite.frontend.text import end_of_bracketed_text, line_number_of
 
 # Kinds of statements and expressions that only evaluate their children. All other kinds need a handler of their own.
-EVALUATE_PARTS = frozenset({
+KINDS_EVALUATING_CHILDREN = frozenset({
     Kind.COMPOUND_STMT, Kind.NULL_STMT, Kind.SWITCH_STMT, Kind.CASE_STMT, Kind.DEFAULT_STMT,
     Kind.BREAK_STMT, Kind.CONTINUE_STMT, Kind.RETURN_STMT,
     Kind.INTEGER_LITERAL, Kind.FLOATING_LITERAL, Kind.IMAGINARY_LITERAL, Kind.CHARACTER_LITERAL, Kind.STRING_LITERAL,
@@ -25,72 +25,74 @@ EVALUATE_PARTS = frozenset({
     Kind.CONDITIONAL_OPERATOR, Kind.INIT_LIST_EXPR,
 })  # fmt: skip
 # Kinds of declarations that create no object.
-_MAKE_NO_OBJECT = frozenset({
+_KINDS_WITHOUT_OBJECT = frozenset({
     Kind.STRUCT_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL, Kind.TYPE_ALIAS_DECL, Kind.STATIC_ASSERT,
     Kind.USING_DIRECTIVE, Kind.USING_DECLARATION,
 })  # fmt: skip
-_IN_RECORDS = (
+_PLAIN_MEMBER_KINDS = (
     Kind.STRUCT_DECL, Kind.UNION_DECL, Kind.ENUM_DECL, Kind.TYPEDEF_DECL, Kind.ALIGNED_ATTR, Kind.PACKED_ATTR,
 )  # fmt: skip
 # Attributes that change neither the behaviour of code nor which object or function a name denotes.
-_ATTRIBUTES = frozenset({
+_HARMLESS_ATTRIBUTES = frozenset({
     "aligned", "always_inline", "cold", "const", "flatten", "hot", "leaf", "maybe_unused", "malloc",
     "nodiscard", "noinline", "nonnull", "noreturn", "nothrow", "optimize", "pure", "unused",
     "warn_unused_result",
 })  # fmt: skip
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\)|\[\[([^\]]*)\]\]")
 # OpenMP clauses with which a loop may be executed in several parts, and those with which it may at least be moved.
-_SPLIT_CLAUSES = frozenset(
+_SPLITTABLE_LOOP_CLAUSES = frozenset(
     {"parallel", "for", "simd", "schedule", "num_threads", "shared", "private", "default", "safelen", "simdlen"}
 )
-_MOVE_CLAUSES = _SPLIT_CLAUSES | {"firstprivate", "lastprivate", "reduction", "collapse"}
+_MOVABLE_LOOP_CLAUSES = _SPLITTABLE_LOOP_CLAUSES | {"firstprivate", "lastprivate", "reduction", "collapse"}
 _PLAIN_PRAGMA = re.compile(r"#\s*pragma\s+(?:GCC\s+(?:ivdep|unroll\s+\d+)|ivdep)\s*")
 _OPENMP_LOOP = re.compile(r"#\s*pragma\s+omp\s+(?:parallel\s+for|simd)\b")
-_LIBRARY_TYPE = re.compile(r"(?:const )?std::(?:__\w+::)?complex<(?:float|double|long double)>")
-# Words with which a program shares memory with other threads or processes. A file that uses one of them gets no patch,
-# since the model has no concurrent accesses.
-_SHARE_MEMORY = frozenset({
+_COMPLEX_TYPE = re.compile(r"(?:const )?std::(?:__\w+::)?complex<(?:float|double|long double)>")
+# Identifiers by which a program shares memory with other threads or processes. A file that uses one of them gets no
+# patch, since the model has no concurrent accesses.
+_MEMORY_SHARING_NAMES = frozenset({
     "mmap", "mremap", "shmat", "shm_open", "memfd_create", "process_vm_writev", "MAP_SHARED", "pthread_create",
     "thrd_create", "jthread", "async", "MPI_THREAD_MULTIPLE", "MPI_Win_create", "MPI_Win_allocate",
     "MPI_Win_allocate_shared", "MPI_Win_create_dynamic", "MPI_Win_shared_query", "fork", "vfork", "clone",
     "signal", "sigaction", "userfaultfd",
 })  # fmt: skip
-_THREAD_HEADERS = re.compile(r"#\s*include\s*(<(?:thread|future|threads\.h|execution)>)")
-# C library functions after which printed output is stored in variables of the program.
-_PRINT_INTO_MEMORY = frozenset({"fmemopen", "open_memstream", "open_wmemstream", "setvbuf", "setbuf", "fopencookie"})
-_JUMP = frozenset({
+_THREAD_HEADER = re.compile(r"#\s*include\s*(<(?:thread|future|threads\.h|execution)>)")
+# C library functions after which the program's printed output may be stored in its own variables.
+_MEMORY_PRINTING_FUNCTIONS = frozenset(
+    {"fmemopen", "open_memstream", "open_wmemstream", "setvbuf", "setbuf", "fopencookie"}
+)
+_NONLOCAL_JUMPS = frozenset({
     "setjmp", "_setjmp", "sigsetjmp", "longjmp", "siglongjmp", "getcontext", "makecontext", "swapcontext",
 })  # fmt: skip
 # Macros and functions whose value depends on the source line, or on the number of uses.
-_DEPEND_ON_PLACE = frozenset({
+_PLACE_DEPENDENT_NAMES = frozenset({
     "__LINE__", "__COUNTER__", "__INCLUDE_LEVEL__", "source_location", "_Pragma", "__pragma",
 })  # fmt: skip
-_OF_COMPILER = re.compile(
+_COMPILER_MACRO = re.compile(
     r"__clang\w*|__GNUC\w*|__GNUG__|__VERSION__|__OPTIMIZE\w*|__FAST_MATH__|__NO_INLINE__|__has_\w+|__INTEL\w*|__ICC|"
     r"__NVCOMPILER|__PGI|_CRAYC|__SANITIZE_\w+|__cpp_\w+|__TIMESTAMP__|__DATE__|__TIME__"
 )
-# Attributes after which accesses by other types reach a variable, wherever they stand.
-_CHANGE_ALIASING = frozenset({"may_alias", "__may_alias__"})
+# Attributes that allow accesses to a variable by other types. They are refused anywhere in a file.
+_ALIASING_ATTRIBUTES = frozenset({"may_alias", "__may_alias__"})
 # Comments, raw strings, strings, numbers (which may contain apostrophes) and characters.
-_SKIPPED = re.compile(
+_COMMENT_OR_LITERAL = re.compile(
     r"//[^\n]*|/\*.*?\*/|R\"([^()\\\s]*)\(.*?\)\1\"|\"(?:\\.|[^\"\\\n])*\"|(?<![\w.])\d(?:'?[\w.])*|'(?:\\.|[^'\\\n])*'",
     re.DOTALL,
 )
 _DIRECTIVE = re.compile(r"^[^\S\n]*(?:#|%:|\?\?=)", re.MULTILINE)
 _PLAIN_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:\w+|\r?$)", re.MULTILINE)
 # Pragmas that change neither which function or object a name denotes nor how memory is laid out, except `pack`, which
-# libclang knows, too.
+# libclang applies as well.
 _PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+(\w*)[ \t]*(\w*)", re.MULTILINE)
 _PRAGMA_LINE = re.compile(r"^[ \t]*#[ \t]*pragma\b(?:[^\n]*\\\r?\n)*[^\n]*", re.MULTILINE)
-_PRAGMAS = frozenset({
+_HARMLESS_PRAGMAS = frozenset({
     "omp", "acc", "once", "pack", "ivdep", "simd", "unroll", "nounroll", "vector", "message", "region", "endregion",
     "mark", "STDC", "push_macro", "pop_macro", "warning",
 })  # fmt: skip
-_PRAGMAS_OF_COMPILERS = frozenset({
+_HARMLESS_COMPILER_PRAGMAS = frozenset({
     "ivdep", "unroll", "diagnostic", "visibility", "push_options", "pop_options", "optimize", "target", "poison",
     "loop", "warning", "error", "dependency", "system_header",
 })  # fmt: skip
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\r?\n)*[^\n]*)", re.MULTILINE)
+_MACRO_DEFINITION = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:[^\n]*\\\r?\n)*[^\n]*)", re.MULTILINE)
 # MPI functions that return an error code, and retain no address after the call, or its request, has completed.
 _PLAIN_MPI_CALL = re.compile(
     r"P?MPI_(?:I?[bsr]?send|I?recv|Sendrecv|Sendrecv_replace|Wait|Waitall|Test|Testall|Waitany|Waitsome|I?m?probe|"
@@ -100,20 +102,20 @@ _PLAIN_MPI_CALL = re.compile(
     r"Init_thread|Finalize|Abort|Pack|Unpack|Free_mem)",
     re.I,
 )
-_MPI_FUNCTION = re.compile(r"P?MPI_[A-Z]\w*")
+_MPI_FUNCTION_NAME = re.compile(r"P?MPI_[A-Z]\w*")
 
 
-def kind_in_words(node: Node) -> str:
+def describe_node_kind(node: SyntaxNode) -> str:
     """Returns the name of a syntax node's kind in plain words, for messages on unsupported code."""
     return str(node.kind.name).removesuffix("_EXPR").removesuffix("_STMT").replace("_", " ").lower()
 
 
-def declares_no_object(node: Node) -> bool:
+def declares_no_object(node: SyntaxNode) -> bool:
     """Returns whether a declaration in a block creates no object, such as that of a type."""
-    return node.kind in _MAKE_NO_OBJECT
+    return node.kind in _KINDS_WITHOUT_OBJECT
 
 
-def variable_refusal_reason(node: Node) -> str:
+def variable_refusal_reason(node: SyntaxNode) -> str:
     """Returns the reason why the declaration of a local variable is not supported; '' if it is."""
     if (storage := node.cursor.storage_class.name) in ("STATIC", "EXTERN"):
         return f"{node.name} is {storage.lower()}"
@@ -129,36 +131,38 @@ def is_trivial_type(type_: Any) -> bool:
     type_ = type_.get_canonical()
     if type_.is_volatile_qualified():
         return True  # each volatile access is refused where it occurs
-    if type_.kind in ARRAYS:
+    if type_.kind in ARRAY_TYPES:
         return is_trivial_type(type_.element_type)
-    if type_.kind in (*NUMBERS, TypeKind.POINTER, TypeKind.COMPLEX, TypeKind.NULLPTR):
+    if type_.kind in (*NUMBER_TYPES, TypeKind.POINTER, TypeKind.COMPLEX, TypeKind.NULLPTR):
         return True
     if type_.kind != TypeKind.RECORD:
         return False
-    return bool(_LIBRARY_TYPE.fullmatch(type_.spelling)) or _is_plain_record(type_.get_declaration())
+    return bool(_COMPLEX_TYPE.fullmatch(type_.spelling)) or _is_plain_record(type_.get_declaration())
 
 
 def _is_plain_record(record: Any) -> bool:
     """Returns whether creating, copying and destroying an object of a struct type runs no code."""
     for child in record.get_children():
         if child.kind == Kind.FIELD_DECL:
-            initialised = any(one.kind.is_expression() for one in child.get_children()) and not child.is_bitfield()
-            if not is_trivial_type(child.type) or initialised and child.type.get_canonical().kind not in ARRAYS:
+            is_initialized = any(one.kind.is_expression() for one in child.get_children()) and not child.is_bitfield()
+            if not is_trivial_type(child.type) or is_initialized and child.type.get_canonical().kind not in ARRAY_TYPES:
                 return False
-        elif child.kind not in _IN_RECORDS:
+        elif child.kind not in _PLAIN_MEMBER_KINDS:
             return False
     return True
 
 
-def attributes_refusal_reason(node: Node) -> str:
+def attributes_refusal_reason(node: SyntaxNode) -> str:
     """Returns the reason why the attributes of a declaration are not supported; '' if they are."""
     attributes = [child for child in node.children if child.kind.is_attribute()]
     if not attributes:
         return ""
     extent = node.cursor.extent
-    text = node.unit.text[extent.start.offset : extent.end.offset].split("{")[0] if not node.unit.foreign else ""
-    named = [name for match in _ATTRIBUTE.finditer(text) for name in _attribute_names(match[1] or match[2] or "")]
-    if len(named) >= len(attributes) and all(name in _ATTRIBUTES for name in named):
+    text = node.unit.text[extent.start.offset : extent.end.offset].split("{")[0] if not node.unit.is_foreign else ""
+    attribute_names = [
+        name for match in _ATTRIBUTE.finditer(text) for name in _attribute_names(match[1] or match[2] or "")
+    ]
+    if len(attribute_names) >= len(attributes) and all(name in _HARMLESS_ATTRIBUTES for name in attribute_names):
         return ""
     kinds = (Kind.ALIGNED_ATTR, Kind.CONST_ATTR, Kind.PURE_ATTR, Kind.WARN_UNUSED_ATTR, Kind.WARN_UNUSED_RESULT_ATTR)
     return (
@@ -173,16 +177,16 @@ def _attribute_names(attributes: str) -> list[str]:
 
 
 def may_split_loop(pragma: str) -> bool:
-    """Returns whether the pragma above a loop allows that the loop's iterations are executed in several parts."""
-    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only_clauses(pragma, _SPLIT_CLAUSES)
+    """Returns whether the pragma above a loop allows executing the loop's iterations in several parts."""
+    return bool(_PLAIN_PRAGMA.fullmatch(pragma)) or _has_only_clauses(pragma, _SPLITTABLE_LOOP_CLAUSES)
 
 
 def may_move_loop(pragma: str) -> bool:
-    """Returns whether the pragma above a loop allows that the whole loop is executed at another place."""
-    return may_split_loop(pragma) or _has_only_clauses(pragma, _MOVE_CLAUSES)
+    """Returns whether the pragma above a loop allows executing the whole loop at another place."""
+    return may_split_loop(pragma) or _has_only_clauses(pragma, _MOVABLE_LOOP_CLAUSES)
 
 
-def refused_pragma_inside(text: str) -> str:
+def find_refused_pragma(text: str) -> str:
     """Returns the first pragma in the text of a statement that may give the statement another meaning than its syntax
     tree shows; '' if there is none. OpenMP's `task`, for example, copies the arrays that it does not share."""
     pragmas = (" ".join(match[0].split()) for match in _PRAGMA_LINE.finditer(text))
@@ -190,100 +194,110 @@ def refused_pragma_inside(text: str) -> str:
 
 
 def _has_only_clauses(pragma: str, clauses: frozenset[str]) -> bool:
-    """Returns whether a pragma is an OpenMP loop directive with no other than the given clauses, and with constant
-    arguments for threads and schedule."""
+    """Returns whether a pragma is an OpenMP loop directive that has only the given clauses, and constant arguments for
+    num_threads and schedule."""
     match = _OPENMP_LOOP.match(pragma)
     if not match:
         return False
-    words = re.sub(r"\((?:[^()]|\([^()]*\))*\)", " ", pragma[match.end() :]).replace(",", " ").split()
-    numbers = re.findall(r"\b(?:num_threads|schedule)\s*\(([^()]*)\)", pragma)
-    fixed = all(re.fullmatch(r"\s*(?:\w+\s*:\s*)?(?:static|dynamic|guided|auto|\d+)(?:\s*,\s*\d+)?\s*", one)
-                for one in numbers)  # fmt: skip
-    return fixed and all(word in clauses for word in words)
+    clause_names = re.sub(r"\((?:[^()]|\([^()]*\))*\)", " ", pragma[match.end() :]).replace(",", " ").split()
+    clause_arguments = re.findall(r"\b(?:num_threads|schedule)\s*\(([^()]*)\)", pragma)
+    constant = re.compile(r"\s*(?:\w+\s*:\s*)?(?:static|dynamic|guided|auto|\d+)(?:\s*,\s*\d+)?\s*")
+    has_constant_arguments = all(constant.fullmatch(one) for one in clause_arguments)
+    return has_constant_arguments and all(word in clauses for word in clause_names)
 
 
-def has_if_initialisation(statement: Node) -> bool:
-    """Returns whether a C++ `if` has an initialisation, declares a variable in its test, or is constexpr. Returns True
-    also if a macro hides the text of the `if`."""
+def has_if_initialization(statement: SyntaxNode) -> bool:
+    """Returns whether a C++ `if` has an initialization, declares a variable in its test, or is constexpr; also True if
+    a macro hides the text of the `if`."""
     text, start = statement.unit.text, statement.offset
     if statement.unit.path.endswith(".c"):
         return False
     match = re.compile(r"if\s*(?=\()").match(text, start)
     if match is None or not statement.children[0].kind.is_expression():
         return True
-    return ";" in text[match.end() : end_of_brackets(text, match.end())]
+    return ";" in text[match.end() : end_of_bracketed_text(text, match.end())]
 
 
 @functools.lru_cache(maxsize=16)
-def file_refusal_reason(text: str, name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
+def file_refusal_reason(text: str, file_name: str = "the file", *, is_header: bool = False) -> tuple[str, int]:
     """Returns the reason why no statement of a source file may be moved, and the line; ('', 0) if there is no reason.
-    Words that only affect compilation are ignored in a header (`is_header`)."""
-    code = _without_comments(text)
-    reason, line = _directive_refusal_reason(code, text, name)
+    In a header (`is_header`), identifiers whose value depends only on the compiler or on the place of use are
+    ignored."""
+    code = _blank_comments_and_literals(text)
+    reason, line = _directive_refusal_reason(code, text, file_name)
     if reason:
         return reason, line
-    if match := _THREAD_HEADERS.search(code):
-        return f"{name} includes {match[1]}: memory may be shared with another thread", _line_of_match(code, match)
+    if match := _THREAD_HEADER.search(code):
+        return f"{file_name} includes {match[1]}: memory may be shared with another thread", _line_of_match(code, match)
     for match in re.finditer(r"[A-Za-z_]\w*", code):
         word = match[0]
-        if word in _SHARE_MEMORY:
-            return f"{name} uses {word}: memory may be shared with another process or thread", _line_of_match(
+        if word in _MEMORY_SHARING_NAMES:
+            return f"{file_name} uses {word}: memory may be shared with another process or thread", _line_of_match(
                 code, match
             )
-        if word in _PRINT_INTO_MEMORY:
-            return f"{name} uses {word}: what is printed may go into variables", _line_of_match(code, match)
-        if word in _JUMP:
-            return f"{name} uses {word}, which may pass any statement", _line_of_match(code, match)
-        if word in _CHANGE_ALIASING:
-            return f"{name} uses {word}: variables of other types may be the same memory", _line_of_match(code, match)
+        if word in _MEMORY_PRINTING_FUNCTIONS:
+            return f"{file_name} uses {word}: what is printed may go into variables", _line_of_match(code, match)
+        if word in _NONLOCAL_JUMPS:
+            return f"{file_name} uses {word}, which may pass any statement", _line_of_match(code, match)
+        if word in _ALIASING_ATTRIBUTES:
+            return f"{file_name} uses {word}: variables of other types may be the same memory", _line_of_match(
+                code, match
+            )
         if is_header:
             continue
-        if word in _DEPEND_ON_PLACE:
+        if word in _PLACE_DEPENDENT_NAMES:
             return f"the file uses {word}, which means something else at another line or in a copy", _line_of_match(
                 code, match
             )
-        if _OF_COMPILER.fullmatch(word):
+        if _COMPILER_MACRO.fullmatch(word):
             return f"the file uses {word}, so that another compiler may read other code", _line_of_match(code, match)
     return "", 0
 
 
-def _directive_refusal_reason(code: str, text: str, name: str) -> tuple[str, int]:
-    """Returns the reason why a directive or a pragma of a file forbids to move statements, and the line; ('', 0) if
-    none does. `code` is the text without comments."""
+def _directive_refusal_reason(code: str, text: str, file_name: str) -> tuple[str, int]:
+    """Returns the reason why a directive or a pragma of a file forbids moving statements, and the line; ('', 0) if none
+    does. `code` is the text without comments."""
     for directive in _DIRECTIVE.finditer(code):
         if not _PLAIN_DIRECTIVE.match(text, directive.start()):
-            return f"{name} has a directive that does not begin with a plain #", _line_of_match(code, directive)
+            return f"{file_name} has a directive that does not begin with a plain #", _line_of_match(code, directive)
     for pragma in _PRAGMA.finditer(code):
         family, word = pragma[1], pragma[2]
-        if family not in _PRAGMAS and not (family in ("GCC", "clang") and word in _PRAGMAS_OF_COMPILERS):
-            reason = f"{name} has a pragma whose effect is not known: {family} {word}".rstrip()
+        if family not in _HARMLESS_PRAGMAS and not (family in ("GCC", "clang") and word in _HARMLESS_COMPILER_PRAGMAS):
+            reason = f"{file_name} has a pragma whose effect is not known: {family} {word}".rstrip()
             return reason, _line_of_match(code, pragma)
     return "", 0
 
 
-def _without_comments(text: str) -> str:
+def _blank_comments_and_literals(text: str) -> str:
     """Returns a source text with blanks in place of comments, literals and numbers."""
-    return _SKIPPED.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    return _COMMENT_OR_LITERAL.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 def is_refused_function(name: str) -> bool:
     """Returns whether a file that calls a function of this name gets no patch."""
-    return name in _SHARE_MEMORY | _PRINT_INTO_MEMORY | _JUMP
+    return name in _MEMORY_SHARING_NAMES | _MEMORY_PRINTING_FUNCTIONS | _NONLOCAL_JUMPS
 
 
-def place_dependent_macro(text: str, headers: Iterable[str]) -> tuple[str, int]:
-    """Returns a macro that one of the headers defines, whose value depends on the place of its use, and that the text
-    uses, with the line of this use; ('', 0) if there is none."""
-    bodies: dict[str, set[str]] = {}
+def find_place_dependent_macro(text: str, headers: Iterable[str]) -> tuple[str, int]:
+    """Returns a macro of the headers that the text uses and whose value depends on the place of the use, such as the
+    line, and the line of its first use; ('', 0) if there is none."""
+    words_by_macro: dict[str, set[str]] = {}
     for header in headers:
-        for match in _MACRO.finditer(_without_comments(header)):
-            bodies.setdefault(match[1], set()).update(re.findall(r"[A-Za-z_]\w*", match[2]))
-    found: set[str] = set(_DEPEND_ON_PLACE)
-    while more := {name for name, words in bodies.items() if name not in found and words & found}:
-        found |= more
-    code = _without_comments(text)
-    used = next((one for one in re.finditer(r"[A-Za-z_]\w*", code) if one[0] in found - _DEPEND_ON_PLACE), None)
-    return (used[0], _line_of_match(code, used)) if used else ("", 0)
+        for match in _MACRO_DEFINITION.finditer(_blank_comments_and_literals(header)):
+            words_by_macro.setdefault(match[1], set()).update(re.findall(r"[A-Za-z_]\w*", match[2]))
+    place_dependent_names: set[str] = set(_PLACE_DEPENDENT_NAMES)
+    while new_names := {
+        name
+        for name, words in words_by_macro.items()
+        if name not in place_dependent_names and words & place_dependent_names
+    }:
+        place_dependent_names |= new_names
+    code = _blank_comments_and_literals(text)
+    first_use = next(
+        (one for one in re.finditer(r"[A-Za-z_]\w*", code) if one[0] in place_dependent_names - _PLACE_DEPENDENT_NAMES),
+        None,
+    )
+    return (first_use[0], _line_of_match(code, first_use)) if first_use else ("", 0)
 
 
 def _line_of_match(text: str, match: re.Match[str]) -> int:
@@ -299,4 +313,4 @@ def is_plain_mpi_call(name: str) -> bool:
 
 def is_mpi_name(name: str) -> bool:
     """Returns whether MPI reserves a name for its functions."""
-    return bool(_MPI_FUNCTION.fullmatch(name))
+    return bool(_MPI_FUNCTION_NAME.fullmatch(name))

@@ -6,17 +6,18 @@ from pathlib import Path
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.base.files import read_file
+from nearfield.base.files import read_user_file
 
-FORTRAN = frozenset({".f", ".for", ".ftn", ".fpp", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18"})
+FORTRAN_SUFFIXES = frozenset({".f", ".for", ".ftn", ".fpp", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18"})
 
 
 def check_language(path: Path) -> None:
     """Raises UsageError if a source file is Fortran. The message names the commands that support Fortran."""
-    if path.suffix.lower() in FORTRAN:
+    if path.suffix.lower() in FORTRAN_SUFFIXES:
         raise UsageError(
             f"{path} is in Fortran: only C and C++ can be rewritten",
-            f"{own_command.line('tune')}, run and compare need no source; {own_command.line('observe')} and advise "
+            f"{own_command.command_line('tune')}, run and compare need no source; "
+            f"{own_command.command_line('observe')} and advise "
             "note the lines at which a Fortran program loses time; the halo library has a Fortran module "
             "(docs/tutorials/halo.md).",
         )
@@ -27,7 +28,7 @@ def read_source(path: Path) -> str:
     not UTF-8, or is Fortran."""
     check_language(path)
     try:
-        data = read_file(path)
+        data = read_user_file(path)
         data.decode("utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error

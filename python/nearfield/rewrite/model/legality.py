@@ -10,169 +10,194 @@ from itertools import product
 import islpy as isl
 
 from nearfield.rewrite.analysis.program import LoopNest
-from nearfield.rewrite.model.polyhedral import Model, maps_of
+from nearfield.rewrite.model.polyhedral import PolyhedralModel, maps_of
 from nearfield.rewrite.model.schedule import ChunkLoop, ComputeStep, ExecutionOrder, Step
 
-SMALL = 16  # sizes up to this number of elements or iterations are degenerate
+MAX_DEGENERATE_SIZE = 16  # sizes up to this number of elements or iterations are degenerate
 
 
-def find_guard(model: Model, order: ExecutionOrder) -> isl.Set | None:
+def find_guard(model: PolyhedralModel, order: ExecutionOrder) -> isl.Set | None:
     """Returns the parameter values for which an order is legal: all, or all but degenerate sizes. Returns None if the
     order is illegal."""
-    if not is_partition(model, order):
+    if not executes_everything_once(model, order):
         return None
-    considered = guard = model.considered_parameters()
+    considered_parameters = guard = model.considered_parameters()
     for bad in find_violations(model, order):
         guard = guard.subtract(bad.params())
         if guard.is_empty():
             return None
     for phase in order.steps:
-        if isinstance(phase, ComputeStep) and not order.whole_statements:
+        if isinstance(phase, ComputeStep) and not order.keeps_statements_whole:
             guard = guard.intersect(_parameters_without_empty_nests(model, phase))
     guard = guard.coalesce()
-    if guard.is_empty() or not has_only_small_sizes(considered.subtract(guard), model):
+    if guard.is_empty() or not has_only_small_sizes(considered_parameters.subtract(guard), model):
         return None
-    return _simplest_guard(guard, considered, model)
+    return _simplest_guard(guard, considered_parameters, model)
 
 
-def _simplest_guard(guard: isl.Set, considered: isl.Set, model: Model) -> isl.Set:
-    """Returns one conjunction of the guard if that excludes only degenerate sizes; otherwise the whole guard."""
+def _simplest_guard(guard: isl.Set, considered_parameters: isl.Set, model: PolyhedralModel) -> isl.Set:
+    """Returns a single conjunction of the guard if it excludes only degenerate sizes; otherwise the whole guard."""
     for part in guard.get_basic_sets():
         one = isl.Set.from_basic_set(part)
-        if has_only_small_sizes(considered.subtract(one), model):
+        if has_only_small_sizes(considered_parameters.subtract(one), model):
             return one
     return guard
 
 
-def is_partition(model: Model, order: ExecutionOrder) -> bool:
+def executes_everything_once(model: PolyhedralModel, order: ExecutionOrder) -> bool:
     """Returns whether each loop iteration and each MPI call event is in exactly one step of the order."""
     for number, item in enumerate(model.region.items):
         if not isinstance(item, LoopNest):
-            halves = [step for step in order.steps if not isinstance(step, ComputeStep) and step.call == number]
-            if sum(step.begins for step in halves) != 1 or sum(step.completes for step in halves) != 1:
+            call_steps = [
+                step for step in order.steps if not isinstance(step, ComputeStep) and step.call_number == number
+            ]
+            if (
+                sum(step.begins_call for step in call_steps) != 1
+                or sum(step.completes_call for step in call_steps) != 1
+            ):
                 return False
             continue
-        whole, seen = model.nest_domain(number), isl.Set.empty(model.nest_domain(number).get_space())
-        for some in _instances_by_step(order, number):
-            if some is None or not seen.intersect(some).is_empty():
+        all_iterations, executed_iterations = (
+            model.nest_domain(number),
+            isl.Set.empty(model.nest_domain(number).get_space()),
+        )
+        for iterations in _instances_by_step(order, number):
+            if iterations is None or not executed_iterations.intersect(iterations).is_empty():
                 return False
-            seen = seen.union(some)
-        if not seen.is_equal(whole):
+            executed_iterations = executed_iterations.union(iterations)
+        if not executed_iterations.is_equal(all_iterations):
             return False
     return True
 
 
-def _instances_by_step(order: ExecutionOrder, number: int) -> Iterator[isl.Set | None]:
+def _instances_by_step(order: ExecutionOrder, nest_number: int) -> Iterator[isl.Set | None]:
     """Yields the iterations of a loop nest that each step of an order executes; None if a chunk loop would execute an
     iteration with several chunks."""
     for step in order.steps:
-        if isinstance(step, ComputeStep) and number in step.sets:
-            yield step.sets[number]
+        if isinstance(step, ComputeStep) and nest_number in step.iterations:
+            yield step.iterations[nest_number]
         elif isinstance(step, ChunkLoop):
-            for pieces in (step.before, step.after):
-                if number in pieces:
-                    yield pieces[number].domain() if pieces[number].is_single_valued() else None
+            for chunk_maps in (step.iterations_before, step.iterations_after):
+                if nest_number in chunk_maps:
+                    yield chunk_maps[nest_number].domain() if chunk_maps[nest_number].is_single_valued() else None
 
 
 @dataclass(frozen=True)
 class TimedInstances:
-    """Loop iterations or MPI call events of one isl tuple name in one step of an order. `first` is the common prefix of
-    their execution times; `times` orders those with equal prefixes."""
+    """Loop iterations or MPI call events of one isl tuple name in one step of an order. `time_prefix` is the common
+    prefix of their execution times; `times` orders those with equal prefixes."""
 
-    first: tuple[int, ...]
+    time_prefix: tuple[int, ...]
     instances: isl.Set
     times: isl.Map
 
 
-def execution_times(model: Model, order: ExecutionOrder) -> dict[str, list[TimedInstances]]:
+def execution_times(model: PolyhedralModel, order: ExecutionOrder) -> dict[str, list[TimedInstances]]:
     """Returns the execution times of loop iterations and MPI call events in an order, by isl tuple name."""
-    made: dict[str, list[TimedInstances]] = defaultdict(list)
-    for place, step in enumerate(order.steps):
-        for one in _timed_instances(model, place, step):
-            made[one.instances.get_tuple_name()].append(one)
-    return made
+    times_by_tuple: dict[str, list[TimedInstances]] = defaultdict(list)
+    for step_number, step in enumerate(order.steps):
+        for one in _timed_instances(model, step_number, step):
+            times_by_tuple[one.instances.get_tuple_name()].append(one)
+    return times_by_tuple
 
 
-def _timed_instances(model: Model, place: int, step: Step) -> Iterator[TimedInstances]:
+def _timed_instances(model: PolyhedralModel, step_number: int, step: Step) -> Iterator[TimedInstances]:
     """Yields the loop iterations and MPI call events of one step of an order, with their execution times."""
     if isinstance(step, ChunkLoop):
         for one in _times_of_chunk_loop(model, step):
-            yield TimedInstances((place,), one.domain(), one)
+            yield TimedInstances((step_number,), one.domain(), one)
     elif isinstance(step, ComputeStep):
-        for number, some in step.sets.items():
+        for number, iterations in step.iterations.items():
             yield TimedInstances(
-                (place, number), some, model.iteration_times(number, model.tuple_name(number), step.reverse)
+                (step_number, number),
+                iterations,
+                model.iteration_times(number, model.tuple_name(number), step.num_reversed_loops),
             )
     else:
-        halves = zip(model.event_names(step.call), model.domains[step.call], (step.begins, step.completes), strict=True)
-        for half, (name, domain, wanted) in enumerate(halves):
-            if wanted:
-                yield TimedInstances((place, half), domain, model.iteration_times(step.call, name))
+        events = zip(
+            model.event_names(step.call_number),
+            model.instance_sets[step.call_number],
+            (step.begins_call, step.completes_call),
+            strict=True,
+        )
+        for event_index, (name, instances, is_executed) in enumerate(events):
+            if is_executed:
+                yield TimedInstances(
+                    (step_number, event_index), instances, model.iteration_times(step.call_number, name)
+                )
 
 
-def _times_of_chunk_loop(model: Model, step: ChunkLoop) -> Iterator[isl.Map]:
+def _times_of_chunk_loop(model: PolyhedralModel, step: ChunkLoop) -> Iterator[isl.Map]:
     """Yields the execution times in a loop over message chunks: the chunk, then the position in the loop body."""
-    begins, completes = model.domains[step.call]
-    at = model.region.items[step.call].loops[0].iterator
-    name = model.names.iterator_name(at.key)
+    begins, completes = model.instance_sets[step.call_number]
+    chunk_iterator = model.region.items[step.call_number].loops[0].iterator
+    name = model.names.iterator_name(chunk_iterator.key)
     zeros = ", 0" * (model.time_dimensions - 3)
-    for half, (domain, wanted) in enumerate(((begins, step.begins), (completes, step.completes))):
-        if wanted:
-            text = f"{{ {domain.get_tuple_name()}[{name}] -> [{name}, 1, {half}{zeros}] }}"
-            yield isl.Map(text).intersect_domain(domain)
-    for part, pieces in ((0, step.before), (2, step.after)):
-        for number, chunk in pieces.items():
+    for event_index, (instances, is_executed) in enumerate(
+        ((begins, step.begins_call), (completes, step.completes_call))
+    ):
+        if is_executed:
+            text = f"{{ {instances.get_tuple_name()}[{name}] -> [{name}, 1, {event_index}{zeros}] }}"
+            yield isl.Map(text).intersect_domain(instances)
+    for position, chunk_maps in ((0, step.iterations_before), (2, step.iterations_after)):
+        for number, chunk in chunk_maps.items():
             loops = model.region.items[number].loops
             dims = [model.names.iterator_name(loop.iterator.key) for loop in loops]
-            signed = [f"{'-' if loop.down else ''}{dim}" for loop, dim in zip(loops, dims, strict=True)]
-            rest = [str(part), str(number), *signed]
-            rest += ["0"] * (model.time_dimensions - 1 - len(rest))
-            last = isl.Map(f"{{ {model.tuple_name(number)}[{', '.join(dims)}] -> [{', '.join(rest)}] }}")
-            yield chunk.flat_range_product(last)
+            time_dimensions = [
+                f"{'-' if loop.is_descending else ''}{dim}" for loop, dim in zip(loops, dims, strict=True)
+            ]
+            body_time = [str(position), str(number), *time_dimensions]
+            body_time += ["0"] * (model.time_dimensions - 1 - len(body_time))
+            body_times = isl.Map(f"{{ {model.tuple_name(number)}[{', '.join(dims)}] -> [{', '.join(body_time)}] }}")
+            yield chunk.flat_range_product(body_times)
 
 
-def find_violations(model: Model, order: ExecutionOrder) -> Iterator[isl.Map]:
+def find_violations(model: PolyhedralModel, order: ExecutionOrder) -> Iterator[isl.Map]:
     """Yields the dependences that an order violates, for each pair of steps."""
     steps = execution_times(model, order)
     for one in maps_of(model.dependences):
         names = (one.get_tuple_name(side) for side in (isl.dim_type.in_, isl.dim_type.out))
         for first, second in product(*(steps[name] for name in names)):
-            if first.first < second.first:
+            if first.time_prefix < second.time_prefix:
                 continue
-            bad = one.intersect_domain(first.instances).intersect_range(second.instances)
-            if first.first == second.first and not bad.is_empty():
-                bad = bad.intersect(first.times.lex_ge_map(second.times))
-            if not bad.is_empty():
-                yield bad
+            violated_pairs = one.intersect_domain(first.instances).intersect_range(second.instances)
+            if first.time_prefix == second.time_prefix and not violated_pairs.is_empty():
+                violated_pairs = violated_pairs.intersect(first.times.lex_ge_map(second.times))
+            if not violated_pairs.is_empty():
+                yield violated_pairs
 
 
-def _parameters_without_empty_nests(model: Model, phase: ComputeStep) -> isl.Set:
+def _parameters_without_empty_nests(model: PolyhedralModel, step: ComputeStep) -> isl.Set:
     """Returns the parameter values for which a step executes at least one iteration of each of its loop nests, so that
     its loops need no further conditions."""
-    made = model.needed
-    for number, some in phase.sets.items():
-        if some.is_empty():
+    parameters = model.index_conditions
+    for number, iterations in step.iterations.items():
+        if iterations.is_empty():
             continue
-        whole = model.nest_domain(number).params()
-        made = made.intersect(some.params().union(model.needed.subtract(whole)))
-    return made
+        nest_parameters = model.nest_domain(number).params()
+        parameters = parameters.intersect(iterations.params().union(model.index_conditions.subtract(nest_parameters)))
+    return parameters
 
 
-def has_only_small_sizes(bad: isl.Set, model: Model) -> bool:
+def has_only_small_sizes(parameters: isl.Set, model: PolyhedralModel) -> bool:
     """Returns whether every part of a set of parameter values has a small size, which may be a parameter or a loop
     extent."""
-    small = _small_sizes(model)
-    return bool(bad.is_subset(small))
+    small_sizes = _small_sizes(model)
+    return bool(parameters.is_subset(small_sizes))
 
 
-def _small_sizes(model: Model) -> isl.Set:
-    """Returns the parameter values for which at least one size is at most SMALL."""
+def _small_sizes(model: PolyhedralModel) -> isl.Set:
+    """Returns the parameter values for which at least one size is at most MAX_DEGENERATE_SIZE."""
     names = list(model.names.parameters.values())
-    extents = [f"{name} <= {SMALL}" for name in names]
+    extents = [f"{name} <= {MAX_DEGENERATE_SIZE}" for name in names]
     for nest in model.region.nests:
         for loop in nest.loops:
-            for upper in loop.upper:
-                for lower in loop.lower:
-                    if not any(model.names.symbols[key].iterator for key in (upper - lower).keys):
-                        extents.append(f"{model.names.affine_text(upper - lower)} <= {SMALL}")
-    return isl.Set(f"{model.names.parameter_prefix()}{{ : {' or '.join(extents)} }}") if extents else model.needed
+            for upper in loop.upper_bounds:
+                for lower in loop.lower_bounds:
+                    if not any(model.names.symbols[key].is_iterator for key in (upper - lower).keys):
+                        extents.append(f"{model.names.affine_text(upper - lower)} <= {MAX_DEGENERATE_SIZE}")
+    return (
+        isl.Set(f"{model.names.parameter_prefix()}{{ : {' or '.join(extents)} }}")
+        if extents
+        else model.index_conditions
+    )

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import islpy as isl
 
 from nearfield.rewrite.analysis.expressions import NotAffine
-from nearfield.rewrite.analysis.polynomials import Poly, Symbol
+from nearfield.rewrite.analysis.polynomials import Polynomial, Symbol
 from nearfield.rewrite.analysis.program import Condition, Loop
 
 
@@ -34,44 +34,46 @@ class IslNames:
         """Returns the isl name of a parameter, which may be a product of symbols."""
         return self.parameters.setdefault(keys, f"p{len(self.parameters)}")
 
-    def affine_text(self, poly: Poly) -> str:
+    def affine_text(self, polynomial: Polynomial) -> str:
         """Returns an affine polynomial in isl's syntax. Raises NotAffine for any other polynomial."""
-        words = [str(poly.terms.get((), 0))]
-        for monomial, factor in poly.terms.items():
+        terms_text = [str(polynomial.terms.get((), 0))]
+        for monomial, factor in polynomial.terms.items():
             if not monomial:
                 continue
             iterators = [key for key in monomial if key in self._iterators or self._is_iterator(key)]
             if iterators and len(monomial) > 1:
                 raise NotAffine("a loop's variable is multiplied by a variable", 0)
             name = self.iterator_name(monomial[0]) if iterators else self.parameter_name(monomial)
-            words.append(f"{factor}*{name}")
-        return " + ".join(words)
+            terms_text.append(f"{factor}*{name}")
+        return " + ".join(terms_text)
 
     def _is_iterator(self, key: str) -> bool:
         """Returns whether a key is that of a loop iterator."""
         symbol = self.symbols.get(key)
-        return symbol is not None and symbol.iterator
+        return symbol is not None and symbol.is_iterator
 
     def loop_constraints(self, loops: Iterable[Loop]) -> list[str]:
         """Returns the isl constraints on the iterators of loops."""
-        made = []
+        constraints = []
         for number, loop in enumerate(loops):
             name = self.iterator_name(loop.iterator.key)
-            made += [f"{name} >= {self.affine_text(one)}" for one in loop.lower]
-            made += [f"{name} < {self.affine_text(one)}" for one in loop.upper]
+            constraints += [f"{name} >= {self.affine_text(one)}" for one in loop.lower_bounds]
+            constraints += [f"{name} < {self.affine_text(one)}" for one in loop.upper_bounds]
             if loop.step > 1:
-                made.append(f"exists s{number}: {name} = {self.affine_text(loop.lower[0])} + {loop.step}*s{number}")
-        return [f"({one})" for one in made]
+                constraints.append(
+                    f"exists s{number}: {name} = {self.affine_text(loop.lower_bounds[0])} + {loop.step}*s{number}"
+                )
+        return [f"({one})" for one in constraints]
 
     def condition_constraints(self, conditions: Iterable[Condition]) -> list[str]:
         """Returns conditions as isl constraints; conditions that are not affine are omitted."""
-        made = []
+        constraints = []
         for one in conditions:
             try:
-                made.append(f"({self.affine_text(one.poly)} {'=' if one.equal else '>='} 0)")
+                constraints.append(f"({self.affine_text(one.polynomial)} {'=' if one.is_equality else '>='} 0)")
             except NotAffine:
                 continue
-        return made
+        return constraints
 
     def parameter_prefix(self) -> str:
         """Returns the beginning of an isl expression, which declares all parameters."""

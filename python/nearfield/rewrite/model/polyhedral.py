@@ -16,41 +16,41 @@ import islpy as isl
 
 from nearfield.rewrite.analysis.arrays import ArrayShape
 from nearfield.rewrite.analysis.expressions import NotAffine
-from nearfield.rewrite.analysis.polynomials import Poly
-from nearfield.rewrite.analysis.program import Access, CommunicationStatement, Item, LoopNest, Region
-from nearfield.rewrite.model.access_relations import AccessRelations, array_shapes_of, relate_accesses
+from nearfield.rewrite.analysis.polynomials import Polynomial
+from nearfield.rewrite.analysis.program import Access, CommunicationStatement, LoopNest, Region, RegionItem
+from nearfield.rewrite.model.access_relations import AccessRelations, array_shapes_of, build_access_relations
 from nearfield.rewrite.model.names import IslNames
 
-_ROUNDS = 4  # steps of the exact transitive closure, before it is widened to all iterations of a nest
+_MAX_CLOSURE_STEPS = 4  # exact steps of the transitive closure, before it is widened to all iterations of a nest
 
 
-def build_model(region: Region) -> Model:
+def build_model(region: Region) -> PolyhedralModel:
     """Returns the polyhedral model of a region."""
     names = IslNames(region.symbols)
-    domains = tuple(_domains_of(number, item, names) for number, item in enumerate(region.items))
+    domains = tuple(_instance_sets_of_item(number, item, names) for number, item in enumerate(region.items))
     shapes = array_shapes_of(region)
     context = names.parameter_set(_known_constraints(region, names, shapes))
-    accesses = relate_accesses(region, names, domains, shapes, context)
+    accesses = build_access_relations(region, names, domains, shapes, context)
     context = _with_disjoint_buffers(region, domains, accesses, context)
     needed = context
     for condition in accesses.conditions:
         needed = needed.intersect(condition)
-    return Model(region, names, domains, shapes, accesses, context, needed.coalesce())
+    return PolyhedralModel(region, names, domains, shapes, accesses, context, needed.coalesce())
 
 
 @dataclass(frozen=True)
-class Model:
-    """The polyhedral model of a region, as isl sets and maps. `domains` are the iterations of each loop nest and the
-    two events of each MPI call. `context` is what is known of the parameters (sizes and other invariants); `needed`
-    adds the conditions under which no array index leaves its row."""
+class PolyhedralModel:
+    """The polyhedral model of a region, as isl sets and maps. `instance_sets` are the iterations of each loop nest and
+    the two events of each MPI call. `parameter_context` are the parameter values (sizes and other invariants) that are
+    possible; `index_conditions` adds the conditions under which no array index leaves its row."""
 
     region: Region
     names: IslNames
-    domains: tuple[tuple[isl.Set, ...], ...]
-    shapes: dict[str, ArrayShape | None]
+    instance_sets: tuple[tuple[isl.Set, ...], ...]
+    shape_by_array: dict[str, ArrayShape | None]
     accesses: AccessRelations
-    context: isl.Set
-    needed: isl.Set
+    parameter_context: isl.Set
+    index_conditions: isl.Set
 
     @property
     def reads(self) -> isl.UnionMap:
@@ -70,7 +70,9 @@ class Model:
     @cached_property
     def instances(self) -> isl.UnionSet:
         """Returns all iterations and MPI call events, under the condition that no array index leaves its row."""
-        return union_of_sets([one.intersect_params(self.needed) for domain in self.domains for one in domain])
+        return union_of_sets(
+            [one.intersect_params(self.index_conditions) for domain in self.instance_sets for one in domain]
+        )
 
     @cached_property
     def dependences(self) -> isl.UnionMap:
@@ -93,54 +95,61 @@ class Model:
         """Returns the parameter values for which a new order is searched. If messages are split into chunks, those are
         the values for which a message is long enough."""
         long = [
-            f"{self.names.affine_text(c.chunking.count)} > {c.chunking.least}"
+            f"{self.names.affine_text(c.chunking.count)} > {c.chunking.max_unsplit_elements}"
             for _, c in self.chunked_calls
             if c.chunking
         ]
-        return self.needed.intersect(self.names.parameter_set(long)) if long else self.needed
+        return self.index_conditions.intersect(self.names.parameter_set(long)) if long else self.index_conditions
 
-    def project_out_sizes(self, parameters: isl.Set) -> isl.Set:
+    def project_out_sizes(self, parameter_values: isl.Set) -> isl.Set:
         """Projects parameters that occur in loop bounds or message lengths out of a set of parameter values."""
         sized = [loop for item in self.region.items for loop in item.loops]
         sized += [loop for item in self.region.items for access in item.accesses for loop in access.loops]
-        polys = [poly for loop in sized for poly in (*loop.lower, *loop.upper)]
+        polys = [poly for loop in sized for poly in (*loop.lower_bounds, *loop.upper_bounds)]
         keys = {key for poly in polys for key in poly.keys}
         for symbol, name in self.names.parameters.items():
-            place = parameters.find_dim_by_name(isl.dim_type.param, name)
+            place = parameter_values.find_dim_by_name(isl.dim_type.param, name)
             if place >= 0 and keys.intersection(symbol):
-                parameters = parameters.eliminate(isl.dim_type.param, place, 1)
-        return parameters
+                parameter_values = parameter_values.eliminate(isl.dim_type.param, place, 1)
+        return parameter_values
 
-    def tuple_name(self, number: int) -> str:
+    def tuple_name(self, nest_number: int) -> str:
         """Returns the isl tuple name for the iterations of the loop nest with this statement number."""
-        return _tuple_names(number, self.region.items[number])[0]
+        return _tuple_names(nest_number, self.region.items[nest_number])[0]
 
-    def event_names(self, number: int) -> tuple[str, ...]:
+    def event_names(self, call_number: int) -> tuple[str, ...]:
         """Returns the isl tuple names for the begin and the completion of the MPI call with this statement number."""
-        return _tuple_names(number, self.region.items[number])
+        return _tuple_names(call_number, self.region.items[call_number])
 
-    def nest_domain(self, number: int) -> isl.Set:
+    def nest_domain(self, nest_number: int) -> isl.Set:
         """Returns the iterations of a loop nest, under the condition that no array index leaves its row."""
-        return self.domains[number][0].intersect_params(self.needed)
+        return self.instance_sets[nest_number][0].intersect_params(self.index_conditions)
 
-    def can_begin_all_first(self, number: int) -> bool:
+    def can_begin_all_first(self, item_number: int) -> bool:
         """Returns whether all blocking calls of a statement may begin before the first of them completes: nothing in
         the statement after an MPI call accesses what the call receives or overwrites what the call sends."""
-        item = self.region.items[number]
+        item = self.region.items[item_number]
         assert isinstance(item, CommunicationStatement)
         return not any(
-            self._may_conflict(number, item.accesses[first], item.accesses[second])
-            for call in item.blocking for first in call.accesses
-            for second in range(call.accesses.stop, len(item.accesses))
+            self._may_conflict(item_number, item.accesses[first], item.accesses[second])
+            for call in item.blocking_calls for first in call.access_numbers
+            for second in range(call.access_numbers.stop, len(item.accesses))
         )  # fmt: skip
 
-    def _may_conflict(self, number: int, message: Access, other: Access) -> bool:
+    def _may_conflict(self, item_number: int, message_access: Access, other_access: Access) -> bool:
         """Returns whether two accesses of a statement, at least one of which writes, may be to the same element."""
-        if message.base.key != other.base.key or not (message.write or other.write):
+        if message_access.base.key != other_access.base.key or not (message_access.is_write or other_access.is_write):
             return False
-        known = self.accesses.elements
-        mine, theirs = (known.get((number, replace(one, write=False, line=0))) for one in (message, other))
-        return mine is None or theirs is None or not mine.intersect(theirs).intersect_params(self.needed).is_empty()
+        elements_by_access = self.accesses.elements_by_access
+        message_elements, other_elements = (
+            elements_by_access.get((item_number, replace(one, is_write=False, line=0)))
+            for one in (message_access, other_access)
+        )
+        return (
+            message_elements is None
+            or other_elements is None
+            or not message_elements.intersect(other_elements).intersect_params(self.index_conditions).is_empty()
+        )
 
     # ---- order of execution in the original program
 
@@ -148,140 +157,148 @@ class Model:
         """Returns the pairs whose first iteration or event is executed before the second in the original program:
         statements in textual order, an MPI call's begin before its completion, and the iterations of a nest in loop
         order."""
-        names = [domain.get_tuple_name() for parts in self.domains for domain in parts]
-        made = isl.UnionMap("{ }")
+        names = [domain.get_tuple_name() for parts in self.instance_sets for domain in parts]
+        ordered_pairs = isl.UnionMap("{ }")
         for one in maps_of(pairs):
             first, second = (names.index(one.get_tuple_name(side)) for side in (isl.dim_type.in_, isl.dim_type.out))
             if first == second:
                 times = self.iteration_times(int(names[first][1:]), names[first])
                 one = one.intersect(times.lex_lt_map(times))
             if first <= second:
-                made = made.union(isl.UnionMap.from_map(one))
-        return made
+                ordered_pairs = ordered_pairs.union(isl.UnionMap.from_map(one))
+        return ordered_pairs
 
-    def iteration_times(self, number: int, name: str, reverse: int = 0) -> isl.Map:
+    def iteration_times(self, item_number: int, name: str, num_reversed_loops: int = 0) -> isl.Map:
         """Returns the map from the iterations of a statement to vectors in the lexicographic order of execution, with
-        the `reverse` outermost loops reversed."""
-        loops = self.region.items[number].loops
+        the `num_reversed_loops` outermost loops reversed."""
+        loops = self.region.items[item_number].loops
         dims = [self.names.iterator_name(loop.iterator.key) for loop in loops]
-        down = [loop.down != (place < reverse) for place, loop in enumerate(loops)]
-        times = [f"-{dim}" if back else dim for dim, back in zip(dims, down, strict=True)]
+        is_descending = [loop.is_descending != (place < num_reversed_loops) for place, loop in enumerate(loops)]
+        times = [f"-{dim}" if is_backward else dim for dim, is_backward in zip(dims, is_descending, strict=True)]
         return isl.Map(f"{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
 
     def _chunk_order_dependences(self) -> isl.UnionMap:
         """Returns a dependence of each chunk of a message on the previous chunks, since MPI matches sends and receives
         in the order in which they are posted."""
-        made = isl.UnionMap("{ }")
+        dependences = isl.UnionMap("{ }")
         for number, _ in self.chunked_calls:
-            name, domain = self.event_names(number)[0], isl.UnionSet.from_set(self.domains[number][0])
-            later = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
-            made = made.union(later.intersect_domain(domain).intersect_range(domain))
-        return made
+            name, domain = self.event_names(number)[0], isl.UnionSet.from_set(self.instance_sets[number][0])
+            later_chunks = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
+            dependences = dependences.union(later_chunks.intersect_domain(domain).intersect_range(domain))
+        return dependences
 
     # ---- transitive dependences
 
-    def reachable_from(self, start: isl.UnionSet, along: isl.UnionMap) -> isl.UnionSet:
+    def reachable_from(self, start: isl.UnionSet, dependences: isl.UnionMap) -> isl.UnionSet:
         """Returns all iterations and MPI call events that are reachable from `start` along dependences. The result may
         be too large, never too small."""
-        found = start.apply(along)
-        for _ in range(_ROUNDS):
-            more = found.apply(along)
-            if more.is_subset(found):
-                return found.coalesce()
-            found = found.union(more).coalesce()
+        reachable = start.apply(dependences)
+        for _ in range(_MAX_CLOSURE_STEPS):
+            successors = reachable.apply(dependences)
+            if successors.is_subset(reachable):
+                return reachable.coalesce()
+            reachable = reachable.union(successors).coalesce()
         names: set[str] = set()
         while True:
-            more_names = {one.get_tuple_name() for one in _sets_of(found)}
-            if more_names <= names:
-                return found
-            names |= more_names
+            tuple_names = {one.get_tuple_name() for one in _sets_of(reachable)}
+            if tuple_names <= names:
+                return reachable
+            names |= tuple_names
             for name in names:
-                found = found.union(self._instances_named(name))
-            found = found.union(found.apply(along))
+                reachable = reachable.union(self._instances_named(name))
+            reachable = reachable.union(reachable.apply(dependences))
 
     def _instances_named(self, name: str) -> isl.UnionSet:
         """Returns all iterations or events of an isl tuple name."""
         return isl.UnionSet.from_set(
-            next(d for parts in self.domains for d in parts if d.get_tuple_name() == name).intersect_params(self.needed)
+            next(d for parts in self.instance_sets for d in parts if d.get_tuple_name() == name).intersect_params(
+                self.index_conditions
+            )
         )
 
-    def nest_instances(self, some: isl.UnionSet) -> dict[int, isl.Set]:
+    def nest_instances(self, instances: isl.UnionSet) -> dict[int, isl.Set]:
         """Splits a set of iterations and MPI call events into the iterations of each loop nest, by statement number;
         events are dropped."""
-        made = {}
+        iterations_by_nest = {}
         for number, item in enumerate(self.region.items):
             if isinstance(item, LoopNest):
-                own = some.intersect(isl.UnionSet.from_set(self.nest_domain(number)))
-                made[number] = (
-                    own.extract_set(self.domains[number][0].get_space()) if not own.is_empty() else
-                    isl.Set.empty(self.domains[number][0].get_space())
-                ).coalesce()  # fmt: skip
-        return made
+                nest_iterations = instances.intersect(isl.UnionSet.from_set(self.nest_domain(number)))
+                space = self.instance_sets[number][0].get_space()
+                is_empty = nest_iterations.is_empty()
+                iterations = isl.Set.empty(space) if is_empty else nest_iterations.extract_set(space)
+                iterations_by_nest[number] = iterations.coalesce()
+        return iterations_by_nest
 
 
-def _tuple_names(number: int, item: Item) -> tuple[str, ...]:
+def _tuple_names(item_number: int, item: RegionItem) -> tuple[str, ...]:
     """Returns the isl tuple names of a statement: two events for an MPI call, one set of iterations for a loop
     nest."""
-    return (f"P{number}", f"W{number}") if isinstance(item, CommunicationStatement) else (f"N{number}",)
+    return (f"P{item_number}", f"W{item_number}") if isinstance(item, CommunicationStatement) else (f"N{item_number}",)
 
 
-def _domains_of(number: int, item: Item, names: IslNames) -> tuple[isl.Set, ...]:
+def _instance_sets_of_item(item_number: int, item: RegionItem, names: IslNames) -> tuple[isl.Set, ...]:
     """Returns the iterations of a loop nest, or the two events of an MPI call, as isl sets."""
     dims = [names.iterator_name(loop.iterator.key) for loop in item.loops]
-    return tuple(names.make_set(name, dims, names.loop_constraints(item.loops)) for name in _tuple_names(number, item))
+    return tuple(
+        names.make_set(name, dims, names.loop_constraints(item.loops)) for name in _tuple_names(item_number, item)
+    )
 
 
-def _known_constraints(region: Region, names: IslNames, shapes: dict[str, ArrayShape | None]) -> list[str]:
-    """Returns what is known of the parameters, as isl constraints: the values of sums that became one symbol, that
-    array sizes are positive, and that message counts are not negative."""
-    known = [
-        (Poly.from_symbol(symbol.key) - symbol.meaning, "=")
+def _known_constraints(region: Region, names: IslNames, shape_by_array: dict[str, ArrayShape | None]) -> list[str]:
+    """Returns the known facts on parameters as isl constraints: the values of sums that became one symbol, that array
+    sizes are positive, and that message counts are not negative."""
+    constraints = [
+        (Polynomial.from_symbol(symbol.key) - symbol.equivalent_polynomial, "=")
         for symbol in region.symbols.values()
-        if symbol.meaning is not None
+        if symbol.equivalent_polynomial is not None
     ]
-    sizes = [size for shape in shapes.values() if shape and not shape.strides for size in shape.sizes]
-    known += [(size - Poly.from_constant(1), ">=") for size in sizes if size is not None]
-    messages = [message for call in region.calls for message in call.messages if message.certain]
-    known += [(message.count, ">=") for message in messages if message.count is not None]
-    facts = []
-    for poly, relation in known:
+    sizes = [size for shape in shape_by_array.values() if shape and not shape.strides for size in shape.sizes]
+    constraints += [(size - Polynomial.from_constant(1), ">=") for size in sizes if size is not None]
+    messages = [message for call in region.calls for message in call.messages if message.is_certain]
+    constraints += [(message.count, ">=") for message in messages if message.count is not None]
+    constraint_texts = []
+    for poly, relation in constraints:
         with contextlib.suppress(NotAffine):
-            facts.append(f"{names.affine_text(poly)} {relation} 0")
-    return facts
+            constraint_texts.append(f"{names.affine_text(poly)} {relation} 0")
+    return constraint_texts
 
 
 def _with_disjoint_buffers(
-    region: Region, domains: Sequence[Sequence[isl.Set]], accesses: AccessRelations, context: isl.Set
+    region: Region, instance_sets: Sequence[Sequence[isl.Set]], accesses: AccessRelations, parameter_context: isl.Set
 ) -> isl.Set:
     """Returns the context restricted to parameters for which the send and receive buffers of an MPI call do not
     overlap, as MPI requires."""
     for number, item in enumerate(region.items):
-        if not isinstance(item, CommunicationStatement) or not item.exchange or any(a.note for a in item.accesses):
+        if (
+            not isinstance(item, CommunicationStatement)
+            or not item.sendrecv_arguments
+            or any(a.unknown_index_reason for a in item.accesses)
+        ):
             continue
-        event = isl.UnionSet.from_set(domains[number][0])
-        both = event.apply(accesses.reads).intersect(event.apply(accesses.writes))
-        overlap = both.params()
-        if not both.is_empty() and not context.subtract(overlap).is_empty():
-            context = context.subtract(overlap).coalesce()
-    return context
+        event = isl.UnionSet.from_set(instance_sets[number][0])
+        common_elements = event.apply(accesses.reads).intersect(event.apply(accesses.writes))
+        overlap = common_elements.params()
+        if not common_elements.is_empty() and not parameter_context.subtract(overlap).is_empty():
+            parameter_context = parameter_context.subtract(overlap).coalesce()
+    return parameter_context
 
 
 def _sets_of(union: isl.UnionSet) -> list[isl.Set]:
     """Returns the sets of a union, one for each isl space."""
-    found = union.get_set_list()
-    return [found.get_at(place) for place in range(found.n_set())]
+    set_list = union.get_set_list()
+    return [set_list.get_at(index) for index in range(set_list.n_set())]
 
 
 def maps_of(union: isl.UnionMap) -> Iterator[isl.Map]:
     """Yields the maps of a union, one for each pair of isl spaces."""
-    found = union.get_map_list()
-    for place in range(found.n_map()):
-        yield found.get_at(place)
+    map_list = union.get_map_list()
+    for index in range(map_list.n_map()):
+        yield map_list.get_at(index)
 
 
-def union_of_sets(some: Iterable[isl.Set]) -> isl.UnionSet:
+def union_of_sets(sets: Iterable[isl.Set]) -> isl.UnionSet:
     """Returns the union of sets from several isl spaces."""
     result = isl.UnionSet("{ }")
-    for one in some:
+    for one in sets:
         result = result.union(isl.UnionSet.from_set(one))
     return result

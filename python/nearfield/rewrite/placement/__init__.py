@@ -1,6 +1,6 @@
-"""Patches that give MPI calls another form or place, and leave all loops as they are.
+"""Patches that replace or move MPI calls, and leave all loops unchanged.
 
-`persistent` finds the loops whose messages may have persistent requests, `proof` proves the new text."""
+`persistent` finds the loops whose messages may have persistent requests, `proof` proves the rewritten text."""
 
-NAMES = ("persistent",)
-SUMMARIES = {"persistent": "sets the messages of a loop up once, and then only starts them"}
+PLACEMENT_NAMES = ("persistent",)
+SUMMARY_BY_NAME = {"persistent": "sets the messages of a loop up once, and then only starts them"}

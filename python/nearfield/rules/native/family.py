@@ -11,15 +11,15 @@ from typing import Any, Literal
 from nearfield import mpi
 from nearfield.base.errors import MeasurementError
 from nearfield.base.files import atomic_write
-from nearfield.base.progress import ReportLine, ignore
+from nearfield.base.progress import ReportLine, ignore_progress
 from nearfield.mpi import Installation
 from nearfield.rules.collective_tables import NativeCollectiveTable
 
-QUERY_LIMIT_S = 60.0
+QUERY_TIME_LIMIT_S = 60.0
 
 
 @dataclass(frozen=True)
-class Algorithm:
+class NativeAlgorithm:
     """One of the MPI's own algorithms. `settings` are the variables that select it during a measurement: MPI_T control
     variables or environment variables."""
 
@@ -29,7 +29,7 @@ class Algorithm:
 
 
 @dataclass(frozen=True)
-class Selection:
+class NativeSelection:
     """A selection of algorithms in the MPI's own formats: environment variables, and files. `files` maps the
     environment variable that names a file to the file's name and text."""
 
@@ -41,7 +41,7 @@ class Selection:
         named = {variable: str(folder / name) for variable, (name, _) in self.files.items()}
         return {**self.variables, **named}
 
-    def write(self, folder: Path, remedy: str = "") -> dict[str, str]:
+    def write_files(self, folder: Path, remedy: str = "") -> dict[str, str]:
         """Writes each file of the selection atomically into an existing folder. Returns all environment variables of
         the selection."""
         for name, text in self.files.values():
@@ -51,31 +51,35 @@ class Selection:
 
 @dataclass(frozen=True)
 class NativeFamily:
-    """The differences between MPI families. `mode` states when the MPI reads the variables that select an algorithm: in
-    each call, at the creation of a communicator, or at program start. `select` converts tables to the MPI's format. If
-    `guards_operators`, a selection does not apply to user-defined operators, nor to calls that the MPI reports an
-    algorithm cannot handle. Otherwise an algorithm must handle all calls that MPI allows."""
+    """The differences between MPI families. `measurement_mode` states when the MPI reads the variables that select an
+    algorithm: in each call, at the creation of a communicator, or at program start. `make_selection` converts tables to
+    the MPI's format. If `excludes_user_operators`, a selection does not apply to user-defined operators, nor to calls
+    that the MPI reports an algorithm cannot handle. Otherwise an algorithm must handle all calls that MPI allows."""
 
     name: str
-    mode: Literal["native-calls", "native-communicators", "launches"]
-    list_algorithms: Callable[[Installation, ReportLine], Mapping[str, Sequence[Algorithm]]]
-    select: Callable[[Sequence[NativeCollectiveTable], Installation | None], Selection]
-    guards_operators: bool
-    measuring: Mapping[str, str] = field(default_factory=dict)  # environment variables for measurements
+    measurement_mode: Literal["native-calls", "native-communicators", "launches"]
+    list_algorithms: Callable[[Installation, ReportLine], Mapping[str, Sequence[NativeAlgorithm]]]
+    make_selection: Callable[[Sequence[NativeCollectiveTable], Installation | None], NativeSelection]
+    excludes_user_operators: bool
+    measurement_variables: Mapping[str, str] = field(default_factory=dict)  # environment variables for measurements
 
 
-def list_variables(inst: Installation, prefix: str, report: ReportLine = ignore) -> list[dict[str, Any]]:
+def list_control_variables(
+    inst: Installation, prefix: str, report: ReportLine = ignore_progress
+) -> list[dict[str, Any]]:
     """Returns the MPI's integer MPI_T control variables whose names begin with `prefix`: `variable`, `description` and,
     for an enumeration, `items`. The first call builds the program that reads them."""
-    program = mpi.program(inst, mpi.COLLECTIVES_PROGRAM, progress=report)
+    program = mpi.build_target(inst, mpi.COLLECTIVES_PROGRAM_TARGET, progress=report)
     lines: list[str] = []
     done = mpi.run(
         inst,
         [str(program), "variables", prefix],
         1,
-        timeout_s=QUERY_LIMIT_S,
+        timeout_s=QUERY_TIME_LIMIT_S,
         on_line=lambda stream, line: lines.append(line) if stream == "stdout" else None,
     )
-    if not done.ok:
-        raise MeasurementError(f"{inst.name} does not list its variables: {[*done.words, done.silence][0]}")
+    if not done.has_succeeded:
+        raise MeasurementError(
+            f"{inst.name} does not list its variables: {[*done.output_lines, done.describe_silence][0]}"
+        )
     return [json.loads(line) for line in lines if line.startswith("{")]

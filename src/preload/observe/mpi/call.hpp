@@ -1,4 +1,4 @@
-// What each wrapper of an MPI function does on entry and exit, and how it writes its events. This header does not
+// The actions of each wrapper of an MPI function on entry and exit, and the writing of its events. This header does not
 // include mpi.h, because some wrappers pass arguments on without knowing their types (unsupported_calls.cpp,
 // fortran.cpp).
 //
@@ -27,12 +27,12 @@ struct FunctionName {
 
 namespace detail {
 #define NEARFIELD_PER_THREAD inline thread_local constinit __attribute__((tls_model("initial-exec")))
-NEARFIELD_PER_THREAD int depth = 0;
+NEARFIELD_PER_THREAD int call_depth = 0;
 NEARFIELD_PER_THREAD bool is_recorded_thread = false;
 NEARFIELD_PER_THREAD const void* fortran_site = nullptr;
-inline std::atomic<bool> is_active = false, other_threads = false;
+inline std::atomic<bool> is_active = false, has_other_threads = false;
 
-inline int reply_socket = -1;  // connection on which a live simulation replies; -1: none
+inline int reply_descriptor = -1;  // connection on which a live simulation replies; -1: none
 inline bool uses_simulated_time = false;
 
 void record_enter(FunctionName& name, const void* site);
@@ -42,12 +42,12 @@ stream::EventWriter& event_writer();
 }  // namespace detail
 
 // Returns whether a live simulation decides nondeterministic MPI outcomes (live_session.hpp).
-inline bool is_live() { return detail::reply_socket >= 0; }
-// Sends the events recorded so far to the live simulation. If a file gets the stream, writes them at every tenth call.
+inline bool is_live() { return detail::reply_descriptor >= 0; }
+// Sends the events recorded so far to the live simulation. If the stream is a file, writes them at every tenth call.
 void flush_stream();
 
 template <class Kind>
-void record(const Kind& event) {
+void record_event(const Kind& event) {
   detail::write_event(detail::event_writer().serialize(event));
 }
 
@@ -55,19 +55,20 @@ void record(const Kind& event) {
 // the number.
 stream::Number text_number(const std::string& text);
 
-// Records that the stream cannot be simulated because the program uses `what`. Each `what` is recorded once.
-void mark_unsupported(const std::string& what);
+// Records that the stream cannot be simulated because the program uses `feature`. Each feature is recorded once.
+void mark_unsupported(const std::string& feature);
 
 // A call of an MPI function by the program, from construction to destruction. The outermost call of the recorded thread
 // writes an Enter and a Leave event.
 class Call {
  public:
-  Call(FunctionName& name, const void* site) : name_(name), is_recorded_(detail::depth++ == 0 && may_be_recorded()) {
+  Call(FunctionName& name, const void* site)
+      : name_(name), is_recorded_(detail::call_depth++ == 0 && may_be_recorded()) {
     if (is_recorded_) detail::record_enter(name, site);
   }
   ~Call() {
     if (is_recorded_) detail::record_leave();
-    --detail::depth;
+    --detail::call_depth;
   }
   Call(const Call&) = delete;
 
@@ -82,7 +83,7 @@ class Call {
  private:
   static bool may_be_recorded() {
     if (!detail::is_active.load(std::memory_order_relaxed)) return false;
-    if (!detail::is_recorded_thread) detail::other_threads.store(true, std::memory_order_relaxed);
+    if (!detail::is_recorded_thread) detail::has_other_threads.store(true, std::memory_order_relaxed);
     return detail::is_recorded_thread;
   }
 
@@ -97,8 +98,8 @@ void pause_access_recording();
 void begin_or_end_region(bool begins);
 void resume_access_recording();
 // Starts the recording and writes the RankInfo event, which is the first. Called after MPI is initialised.
-void begin_recording(stream::RankInfo who);
-// Ends the recording and closes the stream. `whole`: writes the End event first.
-void end_recording(bool whole);
+void begin_recording(stream::RankInfo rank_info);
+// Ends the recording and closes the stream. `writes_end_event`: writes the End event first.
+void end_recording(bool writes_end_event);
 
 }  // namespace nearfield::observe

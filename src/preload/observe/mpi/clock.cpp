@@ -1,5 +1,5 @@
-// MPI_Wtime. If the user requests simulated time, for programs that stop after some time or measure themselves, each
-// call queries the simulation and returns simulated seconds.
+// MPI_Wtime. If the user requests simulated time (for programs that stop after a given time or measure themselves),
+// each call queries the simulation and returns simulated seconds.
 #include "preload/observe/mpi/live_session.hpp"
 #include "preload/observe/mpi/wrapper.hpp"
 
@@ -12,7 +12,8 @@ double simulated_or_real_seconds(const void* site) {
   if (!detail::uses_simulated_time) return PMPI(MPI_Wtime)();
   const Call call(name, site);
   if (!call.is_recorded()) return PMPI(MPI_Wtime)();
-  return static_cast<double>(live_session().query_simulator({stream::Question::clock, {}, false, 0, 0, 0}).at(0)) /
+  return static_cast<double>(
+             live_session().query_simulator({stream::QueryKind::simulated_time, {}, false, 0, 0, 0}).at(0)) /
          1e12;
 }
 

@@ -8,10 +8,10 @@
 namespace nearfield::observe {
 
 // Returns the bytes of one element as regular runs of blocks (runs.hpp).
-Runs flatten_datatype(MPI_Datatype type);
+BlockRuns flatten_datatype(MPI_Datatype type);
 
 // Returns the name of the function that created the datatype, such as "vector" for MPI_Type_vector; "" for predefined
 // datatypes.
-const char* constructor_of(MPI_Datatype type);
+const char* constructor_name_of(MPI_Datatype type);
 
 }  // namespace nearfield::observe

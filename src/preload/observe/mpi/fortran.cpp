@@ -3,19 +3,20 @@
 #include "preload/mpi/fortran_names.hpp"
 #include "preload/observe/mpi/call.hpp"
 
-#define NOTES(fortran) NEARFIELD_NOTES_FORTRAN(fortran, nearfield::observe::detail::fortran_site)
-#define CALL(name, fortran, n, shape) NOTES(fortran)
-#define BOTH CALL
-#define COLLECTIVE(name, fortran, iname, n, shape) NOTES(fortran) NOTES(i##fortran) NOTES(fortran##_init)
+#define WRAP_FORTRAN(fortran) NEARFIELD_WRAP_FORTRAN(fortran, nearfield::observe::detail::fortran_site)
+#define CALL(name, fortran, n, shape) WRAP_FORTRAN(fortran)
+#define CALL_WITH_LARGE CALL
+#define COLLECTIVE_CALL(name, fortran, iname, n, shape) \
+  WRAP_FORTRAN(fortran) WRAP_FORTRAN(i##fortran) WRAP_FORTRAN(fortran##_init)
 #include "preload/mpi/calls.def"
 
-NOTES(init)
-NOTES(init_thread)
-NOTES(finalize)
-NOTES(abort)
-NOTES(pcontrol)
-NOTES(cancel)
-NOTES(request_free)
-NOTES(comm_idup)
-NOTES(comm_idup_with_info)
-NOTES(comm_set_name)
+WRAP_FORTRAN(init)
+WRAP_FORTRAN(init_thread)
+WRAP_FORTRAN(finalize)
+WRAP_FORTRAN(abort)
+WRAP_FORTRAN(pcontrol)
+WRAP_FORTRAN(cancel)
+WRAP_FORTRAN(request_free)
+WRAP_FORTRAN(comm_idup)
+WRAP_FORTRAN(comm_idup_with_info)
+WRAP_FORTRAN(comm_set_name)

@@ -3,11 +3,11 @@
 // blocks until the reply arrives, and makes the MPI library produce the same outcome. The program gets placeholder
 // handles for its sends and receives, which pass through these states:
 //
-//   receive_or_defer()  -> deferred if it may match different messages or an earlier one is deferred, otherwise posted
-//   deferred            -- the simulation reports the matching message --> posted
-//   adopt_receive()     -> posted
-//   posted              -- complete_message(), when the MPI library has completed it --> completed
-//   send_buffered()     -> completed, as the program sees it; the MPI library sends a copy of the data
+//   receive_or_defer()    -> deferred if it may match different messages or an earlier one is deferred, else posted
+//   deferred              -- the simulation reports the matching message --> posted
+//   add_posted_receive()  -> posted
+//   posted                -- complete_message(), when the MPI library has completed it --> completed
+//   send_buffered()       -> completed, as the program sees it; the MPI library sends a copy of the data
 //
 // Deadlock freedom:
 // - The stream is flushed before the rank blocks, so the simulator never waits for a rank that waits for a reply.
@@ -39,13 +39,13 @@ using ReplyWords = std::vector<std::int64_t>;
 // The state of a send or receive for which the program has a placeholder handle.
 struct DeferredRequest {
   stream::Number number = 0;
-  bool posted = false, completed = false;  // state of the MPI library's request
-  MPI_Request real = MPI_REQUEST_NULL;
-  int error = MPI_SUCCESS;  // result of posting the MPI library's request
-  MPI_Status status;        // valid after completion
-  std::function<int(int source, int tag, MPI_Request* real)> post;
+  bool is_posted = false, is_completed = false;  // state of the MPI library's request
+  MPI_Request library_request = MPI_REQUEST_NULL;
+  int post_error = MPI_SUCCESS;  // result of posting the MPI library's request
+  MPI_Status status;             // valid after completion
+  std::function<int(int source, int tag, MPI_Request* library_request)> post_receive;
 };
-using DeferredMessage = std::shared_ptr<DeferredRequest>;
+using DeferredRequestPointer = std::shared_ptr<DeferredRequest>;
 
 class LiveSession {
  public:
@@ -57,30 +57,30 @@ class LiveSession {
   // Blocks, like MPI_Wait, until the MPI library has completed the request. Returns MPI's error code.
   int wait_for_request(MPI_Request* request, MPI_Status* status);
   // Performs a barrier on a communicator, also in the simulation, before a synchronising call that has no event.
-  void synchronise_ranks(MPI_Comm comm);
+  void synchronize_ranks(MPI_Comm comm);
 
   MPI_Request acquire_placeholder();
-  void release_placeholder(MPI_Request handle) { placeholders_.push_back(handle); }
+  void release_placeholder(MPI_Request handle) { free_placeholders_.push_back(handle); }
 
   // Posts a receive now, or defers it if it may match different messages. `irecv` is the MPI library's own function.
   template <class Irecv, class Count>
-  DeferredMessage receive_or_defer(Irecv irecv, void* buffer, Count count, MPI_Datatype type, int source, int tag,
-                                   MPI_Comm comm) {
+  DeferredRequestPointer receive_or_defer(Irecv irecv, void* buffer, Count count, MPI_Datatype type, int source,
+                                          int tag, MPI_Comm comm) {
     const auto message = std::make_shared<DeferredRequest>();
-    message->post = [=](int matched_source, int matched_tag, MPI_Request* real) {
-      return irecv(buffer, count, type, matched_source, matched_tag, comm, real);
+    message->post_receive = [=](int matched_source, int matched_tag, MPI_Request* library_request) {
+      return irecv(buffer, count, type, matched_source, matched_tag, comm, library_request);
     };
-    post_or_defer(message, receive_event(buffer, count, type, source, tag, comm), source, tag);
+    post_or_defer(message, make_receive_event(buffer, count, type, source, tag, comm), source, tag);
     return message;
   }
   // Adds a receive that the MPI library has already posted (MPI_Imrecv).
-  DeferredMessage adopt_receive(const stream::Receive& event, MPI_Request real);
+  DeferredRequestPointer add_posted_receive(const stream::Receive& event, MPI_Request library_request);
   // Sends a copy of the data, so that the program may continue.
   template <class Count>
-  DeferredMessage send_buffered(stream::Mode mode, const void* buffer, Count count, MPI_Datatype type, int destination,
-                                int tag, MPI_Comm comm) {
-    return send_copy(send_event(mode, buffer, count, type, destination, tag, comm), buffer, count, type, destination,
-                     tag, comm);
+  DeferredRequestPointer send_buffered(stream::SendMode mode, const void* buffer, Count count, MPI_Datatype type,
+                                       int destination, int tag, MPI_Comm comm) {
+    return send_copied_message(make_send_event(mode, buffer, count, type, destination, tag, comm), buffer, count, type,
+                               destination, tag, comm);
   }
   // Blocks until the message has completed, and copies its status to `status`, which may be null. Returns MPI's error
   // code.
@@ -98,29 +98,29 @@ class LiveSession {
   void receive_replies(int milliseconds);
   void read_reply_bytes(int milliseconds);
   std::optional<ReplyWords> take_reply();
-  void post_or_defer(const DeferredMessage& message, stream::Receive event, int source, int tag);
-  void post_deferred(stream::Number number, int source, int tag);
-  DeferredMessage send_copy(const stream::Send& event, const void* buffer, MPI_Count count, MPI_Datatype type,
-                            int destination, int tag, MPI_Comm comm);
-  void throttle_sends();
+  void post_or_defer(const DeferredRequestPointer& message, stream::Receive event, int source, int tag);
+  void post_deferred_receive(stream::Number number, int source, int tag);
+  DeferredRequestPointer send_copied_message(const stream::Send& event, const void* buffer, MPI_Count count,
+                                             MPI_Datatype type, int destination, int tag, MPI_Comm comm);
+  void wait_for_send_buffer_space();
   void free_sent_copies();
 
-  std::vector<unsigned char> bytes_;  // received bytes that are not parsed yet; they begin with a reply
-  std::deque<ReplyWords> replies_;
-  std::list<DeferredMessage> deferred_;  // deferred receives, in the order of the program's calls
-  std::list<SendCopy> copies_;           // copies of buffered sends
+  std::vector<unsigned char> received_bytes_;  // received bytes that are not parsed yet; they begin with a reply
+  std::deque<ReplyWords> queued_replies_;
+  std::list<DeferredRequestPointer> deferred_receives_;  // deferred receives, in the order of the program's calls
+  std::list<SendCopy> sent_copies_;                      // copies of buffered sends
   std::size_t copied_bytes_ = 0, max_copied_bytes_ = default_max_buffered_bytes;
-  std::vector<MPI_Request> placeholders_;  // free placeholder handles
+  std::vector<MPI_Request> free_placeholders_;  // free placeholder handles
 };
 
 LiveSession& live_session();
 
 // Returns the table entry of a request whose placeholder handle stands for the message.
-inline Request make_placeholder_request(DeferredMessage message, bool is_receive) {
+inline Request make_placeholder_request(DeferredRequestPointer message, bool is_receive) {
   Request request;
   request.number = message->number;
   request.is_receive = is_receive;
-  request.held = std::move(message);
+  request.live_message = std::move(message);
   return request;
 }
 

@@ -6,12 +6,12 @@ namespace {
 using stream::LayoutRun;
 using stream::Number;
 
-std::int64_t signed_of(Number number) { return static_cast<std::int64_t>(number); }
+std::int64_t to_signed(Number number) { return static_cast<std::int64_t>(number); }
 
 // If the blocks of `last` and `next` form one regular run, merges `next` into `last` and returns true. Otherwise
 // returns false.
 bool merge_runs(LayoutRun& last, const LayoutRun& next) {
-  if (last.count == 1 && next.count == 1 && last.offset_bytes + signed_of(last.bytes) == next.offset_bytes) {
+  if (last.count == 1 && next.count == 1 && last.offset_bytes + to_signed(last.bytes) == next.offset_bytes) {
     last.bytes += next.bytes;
     return true;
   }
@@ -20,7 +20,7 @@ bool merge_runs(LayoutRun& last, const LayoutRun& next) {
                               : next.count > 1 ? next.stride_bytes
                                                : next.offset_bytes - last.offset_bytes;
   if (next.count > 1 && next.stride_bytes != stride) return false;
-  if (next.offset_bytes != last.offset_bytes + signed_of(last.count) * stride) return false;
+  if (next.offset_bytes != last.offset_bytes + to_signed(last.count) * stride) return false;
   last.count += next.count;
   last.stride_bytes = stride;
   return true;
@@ -28,49 +28,50 @@ bool merge_runs(LayoutRun& last, const LayoutRun& next) {
 
 }  // namespace
 
-void Runs::add(LayoutRun run) {
+void BlockRuns::add_run(LayoutRun run) {
   if (run.bytes == 0 || run.count == 0 || is_truncated_) return;
-  if (!list_.empty() && merge_runs(list_.back(), run)) return;
-  if (list_.size() == max_runs)
+  if (!runs_.empty() && merge_runs(runs_.back(), run)) return;
+  if (runs_.size() == max_runs)
     is_truncated_ = true;
   else
-    list_.push_back(run);
+    runs_.push_back(run);
 }
 
 // If `count` copies of `run` at this stride form a single run, adds this run and returns true. Otherwise returns false.
-bool Runs::add_as_single_run(LayoutRun run, Number count, std::int64_t stride_bytes) {
-  if (run.count == 1 && stride_bytes == signed_of(run.bytes)) {
+bool BlockRuns::add_as_single_run(LayoutRun run, Number count, std::int64_t stride_bytes) {
+  if (run.count == 1 && stride_bytes == to_signed(run.bytes)) {
     run.bytes *= count;
   } else if (run.count == 1 && count > 1) {
     run.count = count;
     run.stride_bytes = stride_bytes;
-  } else if (stride_bytes == signed_of(run.count) * run.stride_bytes || count == 1) {
+  } else if (stride_bytes == to_signed(run.count) * run.stride_bytes || count == 1) {
     run.count *= count;
   } else {
     return false;
   }
-  add(run);
+  add_run(run);
   return true;
 }
 
-void Runs::add_copies(const Runs& element, std::int64_t offset_bytes, std::int64_t count, std::int64_t stride_bytes) {
-  if (count <= 0 || element.list_.empty()) return;
+void BlockRuns::add_copies(const BlockRuns& element, std::int64_t offset_bytes, std::int64_t count,
+                           std::int64_t stride_bytes) {
+  if (count <= 0 || element.runs_.empty()) return;
   is_truncated_ |= element.is_truncated_;
-  if (element.list_.size() == 1) {
-    LayoutRun run = element.list_.front();
+  if (element.runs_.size() == 1) {
+    LayoutRun run = element.runs_.front();
     run.offset_bytes += offset_bytes;
     if (add_as_single_run(run, static_cast<Number>(count), stride_bytes)) return;
   }
   for (std::int64_t i = 0; i < count && !is_truncated_; ++i)
-    for (LayoutRun run : element.list_) {
+    for (LayoutRun run : element.runs_) {
       run.offset_bytes += offset_bytes + i * stride_bytes;
-      add(run);
+      add_run(run);
     }
 }
 
-Number Runs::size_bytes() const {
+Number BlockRuns::size_bytes() const {
   Number sum = 0;
-  for (const LayoutRun& run : list_) sum += run.bytes * run.count;
+  for (const LayoutRun& run : runs_) sum += run.bytes * run.count;
   return sum;
 }
 

@@ -13,10 +13,10 @@
 namespace nearfield::observe {
 namespace {
 
-// Exits with an error message if the loaded MPI library is another than the one for which this library was built:
-// handles and constants would have another form.
+// Exits with an error message if the loaded MPI library is not the one for which this library was built: its handles
+// and constants would have another representation.
 void require_matching_library() {
-  if (is_built_for_the_library()) return;
+  if (is_built_for_loaded_mpi()) return;
   std::fprintf(stderr, "nearfield: this program's MPI is another one than the profiling layer was built for\n");
   std::exit(1);
 }
@@ -40,21 +40,21 @@ bool is_spawned() {
   return parent != MPI_COMM_NULL;
 }
 
-// `initialise` calls the MPI library's own function. Starts the recording if this process is observed.
-template <class Initialise>
-int initialise_and_record(FunctionName& name, const void* site, Initialise initialise) {
+// `initialize` calls the MPI library's own function. Starts the recording if this process is observed.
+template <class Initialize>
+int initialize_and_record(FunctionName& name, const void* site, Initialize initialize) {
   const bool is_observed = find_hook_functions();
-  if (!is_observed) return initialise();
+  if (!is_observed) return initialize();
   pause_access_recording();
   require_matching_library();
-  ++detail::depth;
-  const int result = initialise();
-  --detail::depth;
+  ++detail::call_depth;
+  const int result = initialize();
+  --detail::call_depth;
   if (result == MPI_SUCCESS && !is_spawned()) {
     begin_recording(describe_rank());
     const Call call(name, site);
     record_predefined_communicators();
-    record(static_and_stack_ranges());
+    record_event(static_and_stack_ranges());
   }
   resume_access_recording();
   return result;
@@ -65,15 +65,15 @@ int initialise_and_record(FunctionName& name, const void* site, Initialise initi
 
 using namespace nearfield::observe;
 
-#define STARTS(name, parameters, arguments)                                                                    \
+#define WRAP_INIT(name, parameters, arguments)                                                                 \
   NEARFIELD_EXPORT int name parameters {                                                                       \
     static FunctionName mpi_name{#name};                                                                       \
-    return initialise_and_record(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
+    return initialize_and_record(mpi_name, __builtin_return_address(0), [&] { return PMPI(name) arguments; }); \
   }                                                                                                            \
   NEARFIELD_EXPORT_PMPI(name)
 
-STARTS(MPI_Init, (int* argc, char*** argv), (argc, argv))
-STARTS(MPI_Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
+WRAP_INIT(MPI_Init, (int* argc, char*** argv), (argc, argv))
+WRAP_INIT(MPI_Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))
 
 namespace {
 int finalize_recorded(FunctionName& name, const void* site) {
@@ -87,7 +87,7 @@ int finalize_live(FunctionName& name, const void* site) {
   {
     const Call call(name, site);
   }
-  record(stream::End{});
+  record_event(stream::End{});
   flush_stream();
   live_session().finish_sends();
   end_recording(false);
@@ -97,15 +97,15 @@ int finalize_live(FunctionName& name, const void* site) {
 
 NEARFIELD_EXPORT int MPI_Finalize() {
   static FunctionName name{"MPI_Finalize"};
-  if (is_live() && detail::depth == 0 && detail::is_recorded_thread && detail::is_active)
+  if (is_live() && detail::call_depth == 0 && detail::is_recorded_thread && detail::is_active)
     return finalize_live(name, __builtin_return_address(0));
   const int result = finalize_recorded(name, __builtin_return_address(0));
-  if (detail::depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
+  if (detail::call_depth == 0 && detail::is_recorded_thread && detail::is_active) end_recording(true);
   return result;
 }
 NEARFIELD_EXPORT_PMPI(MPI_Finalize)
 
-WRAPPED(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
+DEFINE_WRAPPER(MPI_Abort, (MPI_Comm comm, int code), (comm, code)) {
   mark_unsupported("MPI_Abort");
   end_recording(false);
   return PMPI(MPI_Abort)(comm, code);
@@ -117,7 +117,7 @@ NEARFIELD_EXPORT int MPI_Pcontrol(const int level, ...) {
   static FunctionName name{"MPI_Pcontrol"};
   const Call call(name, __builtin_return_address(0));
   if (call.is_recorded()) {
-    record(stream::Region{text_number("pcontrol"), level});
+    record_event(stream::Region{text_number("pcontrol"), level});
     begin_or_end_region(level > 0);
   }
   return PMPI(MPI_Pcontrol)(level);

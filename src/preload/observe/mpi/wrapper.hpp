@@ -1,20 +1,20 @@
-// How a wrapper of an MPI function is written:
+// The form of a wrapper of an MPI function:
 //
-//   WRAPPED(MPI_Thing, (int a, MPI_Comm b), (a, b)) {
+//   DEFINE_WRAPPER(MPI_Thing, (int a, MPI_Comm b), (a, b)) {
 //     const int result = PMPI(MPI_Thing)(a, b);
-//     if (call.succeeded(result)) record(...);
+//     if (call.succeeded(result)) record_event(...);
 //     return result;
 //   }
 //
-// The body that follows WRAPPED runs for recorded calls, in which `call` is the Call object. Other calls go directly to
-// the MPI library.
+// The body that follows DEFINE_WRAPPER runs for recorded calls, in which `call` is the Call object. Other calls go
+// directly to the MPI library.
 #pragma once
 
 #include "preload/mpi/handles.hpp"
 #include "preload/mpi/wrap.hpp"
 #include "preload/observe/mpi/call.hpp"
 
-#define WRAPPED(name, parameters, arguments)                                              \
+#define DEFINE_WRAPPER(name, parameters, arguments)                                       \
   namespace {                                                                             \
   struct name##_recorded {                                                                \
     const ::nearfield::observe::Call& call;                                               \
@@ -31,13 +31,13 @@
   int name##_recorded::operator() parameters const
 
 // A list of parameters without its parentheses.
-#define LIST(...) __VA_ARGS__
+#define UNPARENTHESIZED(...) __VA_ARGS__
 
 namespace nearfield::observe {
 
 // Returns an MPI handle, which is an int or a pointer, as a key for tables.
 template <class Handle>
-std::uint64_t key_of(Handle handle) {
+std::uint64_t key_of_handle(Handle handle) {
   if constexpr (std::is_pointer_v<Handle>)
     return reinterpret_cast<std::uintptr_t>(handle);
   else

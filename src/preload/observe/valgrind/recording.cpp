@@ -13,10 +13,10 @@ int file = -1;
 
 void* platform::allocate_zeroed(std::uint64_t bytes) { return nearfield_allocate_zeroed(bytes); }
 
-void platform::write_event(const unsigned char* bytes, std::uint64_t size) { encoder.event(bytes, size); }
+void platform::write_event(const unsigned char* bytes, std::uint64_t size) { encoder.encode_event(bytes, size); }
 
-Object platform::object_at(std::uint64_t code) {
-  Object found;
+LoadedObject platform::object_at(std::uint64_t code) {
+  LoadedObject found;
   found.begin = found.end = code;
   nearfield_find_object(code, &found.begin, &found.end, &found.base, &found.path);
   return found;
@@ -31,13 +31,13 @@ void platform::write_chunk(const unsigned char* raw, std::uint32_t bytes, std::u
     file = -1;
 }
 
-void nearfield_begin_stream(int to) {
-  file = to;
+void nearfield_begin_stream(int file_descriptor) {
+  file = file_descriptor;
   begin_stream();
 }
-void nearfield_append_event(const unsigned char* bytes, unsigned long size) { encoder.event(bytes, size); }
+void nearfield_append_event(const unsigned char* bytes, unsigned long size) { encoder.encode_event(bytes, size); }
 unsigned long nearfield_resolve_code(unsigned long code, unsigned long* offset) {
-  return emit_location_once(code, *offset);
+  return resolve_mpi_call_site(code, *offset);
 }
 void nearfield_record_other_threads() { record_other_threads(); }
 void nearfield_record_region(const char* name, int begins) { record_region(name, begins); }
@@ -48,5 +48,5 @@ void nearfield_record_access(unsigned long code, unsigned long kind, unsigned lo
   if (nearfield_is_recording) record_in_stream({code, static_cast<stream::SiteKind>(kind)}, address);
 }
 void nearfield_record_range(unsigned long code, unsigned long kind, unsigned long address, unsigned long bytes) {
-  if (nearfield_is_recording) encoder.range({code, static_cast<stream::SiteKind>(kind)}, address, bytes);
+  if (nearfield_is_recording) encoder.encode_range({code, static_cast<stream::SiteKind>(kind)}, address, bytes);
 }

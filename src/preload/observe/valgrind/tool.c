@@ -3,7 +3,7 @@
    the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without this tool.
 
    The preloaded recorder (../recorder.cpp) makes client requests that start and stop the recording and append events to
-   the stream; this tool appends the accesses. It records the initial thread, in the program and in libraries, but not
+   the stream; this tool appends the num_accesses. It records the initial thread, in the program and in libraries, but not
    the code of MPI libraries and of nearfield, and not during MPI calls. x86-64 only. */
 #include "pub_tool_basics.h"
 #include "pub_tool_aspacemgr.h"
@@ -26,16 +26,16 @@ int nearfield_is_recording = 0;
 
 static ThreadId recorded_thread = VG_INVALID_THREADID;
 static ThreadId running_thread = VG_INVALID_THREADID;
-static Bool is_switched_on = False;  /* the last NEARFIELD_STATE request has switched recording on */
-static Bool in_mpi = False;  /* the last NEARFIELD_STATE request was made inside an MPI call */
-static Bool other_threads = False;  /* threads of the program have run */
-static Bool* is_mpi_thread;  /* by thread: created inside an MPI call, or by a thread that was */
+static Bool is_switched_on = False;    /* the last NEARFIELD_STATE request has switched recording on */
+static Bool is_in_mpi = False;         /* the last NEARFIELD_STATE request was made inside an MPI call */
+static Bool has_other_threads = False; /* threads of the program have run */
+static Bool* is_mpi_thread_by_id;      /* by thread: created inside an MPI call, or by a thread that was */
 static struct nearfield_region region;
-static Bool in_region = True;
-static Addr region_stack;  /* the stack pointer on entry to the region */
+static Bool is_in_region = True;
+static Addr region_entry_stack_pointer; /* the stack pointer on entry to the region */
 
 static void update_recording(void) {
-  nearfield_is_recording = is_switched_on && in_region && running_thread == recorded_thread;
+  nearfield_is_recording = is_switched_on && is_in_region && running_thread == recorded_thread;
 }
 
 /* ---- functions that recording.cpp calls */
@@ -43,14 +43,14 @@ static void update_recording(void) {
 void* nearfield_allocate_zeroed(unsigned long bytes) { return VG_(calloc)("nearfield", 1, bytes); }
 
 int nearfield_find_object(unsigned long code, unsigned long* begin, unsigned long* end, unsigned long* base,
-                     const char** path) {
-  const DebugInfo* known = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), code);
+                          const char** path) {
+  const DebugInfo* debug_info = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), code);
   const NSegment* segment = VG_(am_find_nsegment)(code);
   const HChar* name = segment ? VG_(am_get_filename)(segment) : NULL;
   if (!name) return 0;
   *begin = segment->start;
   *end = segment->end;
-  *base = known ? VG_(DebugInfo_get_text_bias)(known) : segment->start - segment->offset;
+  *base = debug_info ? VG_(DebugInfo_get_text_bias)(debug_info) : segment->start - segment->offset;
   *path = VG_(strdup)("nearfield", name);
   return 1;
 }
@@ -76,30 +76,31 @@ SizeT strlen(const char* text) { return VG_(strlen)(text); }
 /* ---- which code is recorded */
 
 static Bool is_code_excluded(Addr code) {
-  static const HChar* const begins[] = {"libnearfield_", "libmpi", "libopen-", "libpmi", "libprte", "libuc", "libfabric"};
+  static const HChar* const excluded_prefixes[] = {"libnearfield_", "libmpi", "libopen-", "libpmi",
+                                                   "libprte",       "libuc",  "libfabric"};
   const NSegment* segment = VG_(am_find_nsegment)(code);
   const HChar* path = segment ? VG_(am_get_filename)(segment) : NULL;
   if (!path) return False;
   const HChar* slash = VG_(strrchr)(path, '/');
   const HChar* name = slash ? slash + 1 : path;
-  for (UInt i = 0; i < sizeof begins / sizeof *begins; ++i)
-    if (VG_(strncmp)(name, begins[i], VG_(strlen)(begins[i])) == 0) return True;
+  for (UInt i = 0; i < sizeof excluded_prefixes / sizeof *excluded_prefixes; ++i)
+    if (VG_(strncmp)(name, excluded_prefixes[i], VG_(strlen)(excluded_prefixes[i])) == 0) return True;
   return False;
 }
 
-static void region_is_entered(HWord stack) {
-  if (running_thread != recorded_thread || in_region) return;
-  in_region = True;
-  region_stack = stack;
+static void enter_region(HWord stack) {
+  if (running_thread != recorded_thread || is_in_region) return;
+  is_in_region = True;
+  region_entry_stack_pointer = stack;
   nearfield_record_region(region.name, 1);
   update_recording();
 }
 
 /* Called after each return instruction. Ends the region if the stack pointer is above its value on entry to the region:
    then the region's function, or a function further out, has returned. */
-static void region_may_be_left(HWord stack) {
-  if (running_thread != recorded_thread || !in_region || stack <= region_stack) return;
-  in_region = False;
+static void leave_region_if_returned(HWord stack) {
+  if (running_thread != recorded_thread || !is_in_region || stack <= region_entry_stack_pointer) return;
+  is_in_region = False;
   nearfield_record_region(region.name, 0);
   update_recording();
 }
@@ -109,16 +110,16 @@ static void region_may_be_left(HWord stack) {
 typedef struct {
   IRSB* out;
   Addr instruction;
-  UInt bytes, accesses; /* length of the instruction, and number of its accesses so far */
+  UInt bytes, num_accesses; /* length of the instruction, and number of its accesses so far */
 } Translation;
 
 static IRExpr* word_constant(HWord value) { return mkIRExpr_HWord(value); }
 
 static IRExpr* address_plus(Translation* block, IRExpr* address, UInt offset) {
   if (offset == 0) return address;
-  const IRTemp found = newIRTemp(block->out->tyenv, Ity_I64);
-  addStmtToIRSB(block->out, IRStmt_WrTmp(found, IRExpr_Binop(Iop_Add64, address, word_constant(offset))));
-  return IRExpr_RdTmp(found);
+  const IRTemp result = newIRTemp(block->out->tyenv, Ity_I64);
+  addStmtToIRSB(block->out, IRStmt_WrTmp(result, IRExpr_Binop(Iop_Add64, address, word_constant(offset))));
+  return IRExpr_RdTmp(result);
 }
 
 static void add_helper_call(Translation* block, const HChar* name, void* function, IRExpr** arguments, IRExpr* guard) {
@@ -128,19 +129,21 @@ static void add_helper_call(Translation* block, const HChar* name, void* functio
 }
 
 /* Adds a call that records one access. The n-th access of an instruction gets the location of byte n + 1 of the
-   instruction, so that the accesses are distinct and the instruction's arithmetic counts once. `nearfield show` looks
+   instruction, so that the num_accesses are distinct and the instruction's arithmetic counts once. `nearfield show` looks
    up the source line of the byte before a location, as for a return address. */
 static void add_access_call(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
-  const Addr place = block->instruction + 1 + (block->accesses < block->bytes ? block->accesses++ : block->bytes - 1);
+  const Addr code_location =
+      block->instruction + 1 + (block->num_accesses < block->bytes ? block->num_accesses++ : block->bytes - 1);
   HWord kind = 0;
   while (kind < 10 && bytes != 1u << kind / 2) kind += 2;
   kind += is_store;
   if (kind >= 10)
     add_helper_call(block, "nearfield_record_range", nearfield_record_range,
-                    mkIRExprVec_4(word_constant(place), word_constant(kind), address, word_constant(bytes)), guard);
+                    mkIRExprVec_4(word_constant(code_location), word_constant(kind), address, word_constant(bytes)),
+                    guard);
   else
     add_helper_call(block, "nearfield_record_access", nearfield_record_access,
-                    mkIRExprVec_3(word_constant(place), word_constant(kind), address), guard);
+                    mkIRExprVec_3(word_constant(code_location), word_constant(kind), address), guard);
 }
 
 static void add_access(Translation* block, IRExpr* address, Int bytes, Bool is_store, IRExpr* guard) {
@@ -153,46 +156,46 @@ static Int bytes_of_value(const Translation* block, const IRExpr* value) {
   return sizeofIRType(typeOfIRExpr(block->out->tyenv, value));
 }
 
-static void instrument_statement(Translation* block, const IRStmt* done) {
-  switch (done->tag) {
+static void instrument_statement(Translation* block, const IRStmt* statement) {
+  switch (statement->tag) {
     case Ist_WrTmp: {
-      const IRExpr* value = done->Ist.WrTmp.data;
+      const IRExpr* value = statement->Ist.WrTmp.data;
       if (value->tag == Iex_Load)
         add_access(block, value->Iex.Load.addr, sizeofIRType(value->Iex.Load.ty), False, NULL);
       break;
     }
     case Ist_Store:
-      add_access(block, done->Ist.Store.addr, bytes_of_value(block, done->Ist.Store.data), True, NULL);
+      add_access(block, statement->Ist.Store.addr, bytes_of_value(block, statement->Ist.Store.data), True, NULL);
       break;
     case Ist_StoreG: {
-      const IRStoreG* store = done->Ist.StoreG.details;
+      const IRStoreG* store = statement->Ist.StoreG.details;
       add_access(block, store->addr, bytes_of_value(block, store->data), True, store->guard);
       break;
     }
     case Ist_LoadG: {
-      const IRLoadG* load = done->Ist.LoadG.details;
+      const IRLoadG* load = statement->Ist.LoadG.details;
       IRType all = Ity_INVALID, loaded = Ity_INVALID;
       typeOfIRLoadGOp(load->cvt, &all, &loaded);
       add_access(block, load->addr, sizeofIRType(loaded), False, load->guard);
       break;
     }
     case Ist_CAS: {
-      const IRCAS* swap = done->Ist.CAS.details;
+      const IRCAS* swap = statement->Ist.CAS.details;
       const Int bytes = bytes_of_value(block, swap->dataLo) * (swap->dataHi ? 2 : 1);
       /* In a locked addition a separate load precedes the compare-and-swap. */
-      if (block->accesses == 0) add_access(block, swap->addr, bytes, False, NULL);
+      if (block->num_accesses == 0) add_access(block, swap->addr, bytes, False, NULL);
       add_access(block, swap->addr, bytes, True, NULL);
       break;
     }
     case Ist_LLSC: {
-      const IRExpr* stored = done->Ist.LLSC.storedata;
-      const IRTemp loaded = done->Ist.LLSC.result;
+      const IRExpr* stored = statement->Ist.LLSC.storedata;
+      const IRTemp loaded = statement->Ist.LLSC.result;
       const Int bytes = stored ? bytes_of_value(block, stored) : sizeofIRType(typeOfIRTemp(block->out->tyenv, loaded));
-      add_access(block, done->Ist.LLSC.addr, bytes, stored != NULL, NULL);
+      add_access(block, statement->Ist.LLSC.addr, bytes, stored != NULL, NULL);
       break;
     }
     case Ist_Dirty: {
-      const IRDirty* dirty = done->Ist.Dirty.details;
+      const IRDirty* dirty = statement->Ist.Dirty.details;
       if (dirty->mFx == Ifx_Read || dirty->mFx == Ifx_Modify)
         add_access(block, dirty->mAddr, dirty->mSize, False, dirty->guard);
       if (dirty->mFx == Ifx_Write || dirty->mFx == Ifx_Modify)
@@ -204,7 +207,8 @@ static void instrument_statement(Translation* block, const IRStmt* done) {
   }
 }
 
-static void pass_stack_pointer(Translation* block, const VexGuestLayout* layout, const HChar* name, void* function) {
+static void add_call_with_stack_pointer(Translation* block, const VexGuestLayout* layout, const HChar* name,
+                                        void* function) {
   const IRTemp stack = newIRTemp(block->out->tyenv, Ity_I64);
   addStmtToIRSB(block->out, IRStmt_WrTmp(stack, IRExpr_Get(layout->offset_SP, Ity_I64)));
   add_helper_call(block, name, function, mkIRExprVec_1(IRExpr_RdTmp(stack)), NULL);
@@ -215,20 +219,20 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
   Translation block = {deepCopyIRSBExceptStmts(in), 0, 1, 0};
   if (guest != Ity_I64 || is_code_excluded(closure->readdr)) return in;
   for (Int i = 0; i < in->stmts_used; ++i) {
-    const IRStmt* done = in->stmts[i];
-    if (done->tag == Ist_IMark) {
-      block.instruction = done->Ist.IMark.addr;
-      block.bytes = done->Ist.IMark.len ? done->Ist.IMark.len : 1;
-      block.accesses = 0;
+    const IRStmt* statement = in->stmts[i];
+    if (statement->tag == Ist_IMark) {
+      block.instruction = statement->Ist.IMark.addr;
+      block.bytes = statement->Ist.IMark.len ? statement->Ist.IMark.len : 1;
+      block.num_accesses = 0;
     }
     /* Statements before the first IMark belong to Valgrind. */
-    if (block.instruction) instrument_statement(&block, done);
+    if (block.instruction) instrument_statement(&block, statement);
     addStmtToIRSB(block.out, in->stmts[i]);
-    if (done->tag == Ist_IMark && region.size && block.instruction == region.begin)
-      pass_stack_pointer(&block, layout, "region_is_entered", region_is_entered);
+    if (statement->tag == Ist_IMark && region.size && block.instruction == region.begin)
+      add_call_with_stack_pointer(&block, layout, "enter_region", enter_region);
   }
   if (region.size && in->jumpkind == Ijk_Ret)
-    pass_stack_pointer(&block, layout, "region_may_be_left", region_may_be_left);
+    add_call_with_stack_pointer(&block, layout, "leave_region_if_returned", leave_region_if_returned);
   return block.out;
 }
 
@@ -240,18 +244,18 @@ static IRSB* instrument(VgCallbackClosure* closure, IRSB* in, const VexGuestLayo
 static UWord find_call_sites(Addr called_from, Addr* addresses, UWord max_count) {
   Addr frames[32];
   const UInt depth = VG_(get_StackTrace)(recorded_thread, frames, 32, NULL, NULL, 0);
-  UWord found = 0;
+  UWord num_found = 0;
   UInt i = 0;
   while (i < depth && frames[i] + 1 != called_from) ++i;
-  while (++i < depth && found < max_count) addresses[found++] = frames[i] + 1;
-  return found;
+  while (++i < depth && num_found < max_count) addresses[num_found++] = frames[i] + 1;
+  return num_found;
 }
 
 static void begin_recording(ThreadId thread, Int file, const struct nearfield_region* requested) {
   recorded_thread = running_thread = thread;
   region = *requested;
-  in_region = region.size == 0;
-  is_mpi_thread = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
+  is_in_region = region.size == 0;
+  is_mpi_thread_by_id = VG_(calloc)("nearfield", VG_N_THREADS, sizeof(Bool));
   nearfield_begin_stream(file);
 }
 
@@ -267,11 +271,11 @@ static Bool handle_request(ThreadId thread, UWord* words, UWord* result) {
       return True;
     case NEARFIELD_STATE:
       is_switched_on = words[1] != 0;
-      in_mpi = words[2] != 0;
+      is_in_mpi = words[2] != 0;
       update_recording();
       return True;
     case NEARFIELD_EVENT:
-      if (other_threads) nearfield_record_other_threads();
+      if (has_other_threads) nearfield_record_other_threads();
       nearfield_append_event((const unsigned char*)words[1], words[2]);
       return True;
     case NEARFIELD_PLACE:
@@ -286,7 +290,7 @@ static Bool handle_request(ThreadId thread, UWord* words, UWord* result) {
     case NEARFIELD_END:
       is_switched_on = False;
       update_recording();
-      if (other_threads) nearfield_record_other_threads();
+      if (has_other_threads) nearfield_record_other_threads();
       nearfield_end_stream();
       return True;
     default:
@@ -296,15 +300,15 @@ static Bool handle_request(ThreadId thread, UWord* words, UWord* result) {
 
 /* ---- threads and forked children */
 
-static void note_thread_created(ThreadId by, ThreadId made) {
+static void record_thread_created(ThreadId parent, ThreadId new_thread) {
   if (recorded_thread == VG_INVALID_THREADID) return;
-  is_mpi_thread[made] = is_mpi_thread[by] || (by == recorded_thread && in_mpi);
+  is_mpi_thread_by_id[new_thread] = is_mpi_thread_by_id[parent] || (parent == recorded_thread && is_in_mpi);
 }
 
-static void note_thread_scheduled(ThreadId thread, ULong blocks) {
+static void record_thread_scheduled(ThreadId thread, ULong blocks) {
   running_thread = thread;
   if (recorded_thread == VG_INVALID_THREADID) return;
-  if (thread != recorded_thread && !is_mpi_thread[thread]) other_threads = True;
+  if (thread != recorded_thread && !is_mpi_thread_by_id[thread]) has_other_threads = True;
   update_recording();
 }
 
@@ -325,8 +329,8 @@ static void declare_tool(void) {
   VG_(details_avg_translation_sizeB)(400);
   VG_(basic_tool_funcs)(begin_tool, instrument, end_tool);
   VG_(needs_client_requests)(handle_request);
-  VG_(track_pre_thread_ll_create)(note_thread_created);
-  VG_(track_start_client_code)(note_thread_scheduled);
+  VG_(track_pre_thread_ll_create)(record_thread_created);
+  VG_(track_start_client_code)(record_thread_scheduled);
   VG_(atfork)(NULL, NULL, stop_in_forked_child);
 }
 

@@ -1,5 +1,5 @@
-// Exact least recently used: every way has an age, 0 is the youngest. An invalidated way becomes the oldest, so that
-// the oldest way is empty whenever any way is.
+// Exact least recently used: every way has an age; age 0 is the most recently used. An invalidated way becomes the
+// oldest, so that the oldest way is empty whenever any way is.
 #include "sim/memory/replacement.hpp"
 
 namespace nearfield::sim {

@@ -1,4 +1,4 @@
-// Random replacement, by a xorshift generator with a fixed seed: the same trace evicts the same lines.
+// Random replacement by a xorshift generator with a fixed seed, so that the same trace always evicts the same lines.
 #include "sim/memory/replacement.hpp"
 
 namespace nearfield::sim {
@@ -19,11 +19,11 @@ class Random final : public Replacement {
 
  private:
   std::uint32_t next_random() {
-    state_ ^= state_ << 13;
-    state_ ^= state_ >> 17;
-    return state_ ^= state_ << 5;
+    random_state_ ^= random_state_ << 13;
+    random_state_ ^= random_state_ >> 17;
+    return random_state_ ^= random_state_ << 5;
   }
-  std::uint32_t state_ = 2463534242;
+  std::uint32_t random_state_ = 2463534242;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Tree pseudo-LRU: a binary tree of one bit per node over the ways. A use turns the bits on its path away from itself;
-// the victim is the way to which the bits lead. The tree is kept in the first bytes of the set's ages, node 1 is its
-// root.
+// Tree pseudo-LRU: a binary tree over the ways with one bit per node. An access makes the bits on the path to its way
+// point away from that way; the victim is the way to which the bits lead. The tree is stored in the first bytes of the
+// set's ages; node 1 is its root.
 #include "sim/memory/replacement.hpp"
 
 namespace nearfield::sim {
@@ -14,8 +14,8 @@ class TreePlru final : public Replacement {
 
   void touch(WayGroup* set, int ways, int way) override {
     int node = 1;
-    for (int half = ways / 2; half > 0; half /= 2) {
-      const bool right = (way & half) != 0;
+    for (int half_ways = ways / 2; half_ways > 0; half_ways /= 2) {
+      const bool right = (way & half_ways) != 0;
       set_bit_of_node(set, node, !right);
       node = 2 * node + right;
     }
@@ -29,11 +29,11 @@ class TreePlru final : public Replacement {
     return node - ways;
   }
 
-  // Descends to the smallest subtree that contains the first `limit` ways, then follows the bits. If `limit` is not a
-  // power of two and the way is not among the first `limit`, returns the last allowed way.
+  // Descends to the smallest subtree that contains the first `limit` ways, then follows the bits. If these lead to
+  // another way, which can happen if `limit` is not a power of two, returns the last allowed way.
   int choose_victim_among_first(WayGroup* set, int ways, int limit) override {
     int node = 1;
-    for (int half = ways / 2; half >= limit && half > 0; half /= 2) node = 2 * node;
+    for (int half_ways = ways / 2; half_ways >= limit && half_ways > 0; half_ways /= 2) node = 2 * node;
     while (node < ways) node = 2 * node + bit_of_node(set, node);
     const int way = node - ways;
     return way < limit ? way : limit - 1;
@@ -41,8 +41,8 @@ class TreePlru final : public Replacement {
 
  private:
   static std::uint8_t& byte_of_node(WayGroup* set, int node) {
-    const int at = node / 8;
-    return set[at / ways_per_group].age[at % ways_per_group];
+    const int byte_index = node / 8;
+    return set[byte_index / ways_per_group].age[byte_index % ways_per_group];
   }
   static bool bit_of_node(WayGroup* set, int node) { return (byte_of_node(set, node) >> (node % 8) & 1) != 0; }
   static void set_bit_of_node(WayGroup* set, int node, bool right) {

@@ -6,68 +6,68 @@
 
 namespace nearfield::sim {
 
-Task<> allgather_by_ring(Communicator& all, Blocks blocks, int root) {
-  const int ranks = all.size(), me = all.rank(), place = relative_rank(root, me, ranks);
+Task<> allgather_by_ring(Communicator& comm, Blocks blocks, int root) {
+  const int ranks = comm.size(), me = comm.rank(), place = relative_rank(root, me, ranks);
   const int right = (me + 1) % ranks, left = (me - 1 + ranks) % ranks;
   for (int step = 1; step < ranks; ++step) {
-    const int mine = (place - step + 1 + ranks) % ranks, theirs = (place - step + ranks) % ranks;
-    co_await all.sendrecv(right, blocks.single_block(mine), left, blocks.single_block(theirs));
+    const int own_block = (place - step + 1 + ranks) % ranks, neighbor_block = (place - step + ranks) % ranks;
+    co_await comm.sendrecv(right, blocks.single_block(own_block), left, blocks.single_block(neighbor_block));
   }
 }
 
-Task<> allgather_by_doubling(Communicator& all, Blocks blocks, int root) {
-  const int ranks = all.size(), place = relative_rank(root, all.rank(), ranks);
-  for (int have = 1; have < ranks; have *= 2) {
-    const int partner = place ^ have;
-    const int mine = place & -have, theirs = partner & -have;
+Task<> allgather_by_recursive_doubling(Communicator& comm, Blocks blocks, int root) {
+  const int ranks = comm.size(), place = relative_rank(root, comm.rank(), ranks);
+  for (int num_gathered = 1; num_gathered < ranks; num_gathered *= 2) {
+    const int partner = place ^ num_gathered;
+    const int own_block = place & -num_gathered, neighbor_block = partner & -num_gathered;
     const int other = absolute_rank(root, partner, ranks);
-    co_await all.sendrecv(other, blocks.block_range(mine, mine + have), other,
-                          blocks.block_range(theirs, theirs + have));
+    co_await comm.sendrecv(other, blocks.block_range(own_block, own_block + num_gathered), other,
+                           blocks.block_range(neighbor_block, neighbor_block + num_gathered));
   }
 }
 
-// J. Bruck et al., 1997: gathers the blocks in the order of their ranks' distance, and rotates them into place at the
-// end.
-Task<> allgather_by_bruck(Communicator& all, Call call) {
-  const int ranks = all.size(), me = all.rank();
-  const Blocks out = equal_blocks(call.out, call.bytes, ranks);
-  const TemporaryBuffer temporary(all, out.total_bytes);
-  const Blocks turned = equal_blocks(temporary.begin(), call.bytes, ranks);
-  co_await all.copy(turned.begin, call.in, call.bytes);
-  for (int have = 1; have < ranks; have *= 2) {
-    const int more = std::min(have, ranks - have);
-    co_await all.sendrecv((me - have + ranks) % ranks, turned.block_range(0, more), (me + have) % ranks,
-                          turned.block_range(have, have + more));
+// The algorithm of J. Bruck et al., 1997: gathers the blocks in the order of their ranks' distance from this rank, and
+// finally rotates them into the order of ranks.
+Task<> allgather_by_bruck(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size(), me = comm.rank();
+  const Blocks out = equal_blocks(call.output, call.bytes, ranks);
+  const TemporaryBuffer temporary(comm, out.total_bytes);
+  const Blocks rotated = equal_blocks(temporary.begin(), call.bytes, ranks);
+  co_await comm.copy(rotated.begin, call.input, call.bytes);
+  for (int num_gathered = 1; num_gathered < ranks; num_gathered *= 2) {
+    const int num_new = std::min(num_gathered, ranks - num_gathered);
+    co_await comm.sendrecv((me - num_gathered + ranks) % ranks, rotated.block_range(0, num_new),
+                           (me + num_gathered) % ranks, rotated.block_range(num_gathered, num_gathered + num_new));
   }
   const Buffer upper = out.block_range(me, ranks), lower = out.block_range(0, me);
-  co_await all.copy(upper.address, turned.begin, upper.bytes());
-  co_await all.copy(lower.address, turned.begin + upper.bytes(), lower.bytes());
+  co_await comm.copy(upper.address, rotated.begin, upper.bytes());
+  co_await comm.copy(lower.address, rotated.begin + upper.bytes(), lower.bytes());
 }
 
 namespace {
 
-CollectiveBufferSizes buffer_sizes(int, int ranks, const Call& call) {
+CollectiveBufferSizes buffer_sizes(int, int ranks, const CollectiveCall& call) {
   return {call.bytes, call.bytes * static_cast<unsigned>(ranks)};
 }
 
-Task<> run_allgather(Communicator& all, Call call) {
-  const int ranks = all.size();
-  const Blocks out = equal_blocks(call.out, call.bytes, ranks);
+Task<> run_allgather(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size();
+  const Blocks out = equal_blocks(call.output, call.bytes, ranks);
   if (call.bytes == 0) co_return;
-  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
-    co_await open_mpi::run_allgather(all, call);
+  if (comm.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_allgather(comm, call);
     co_return;
   }
-  const bool doubling = is_power_of_two(ranks) && out.total_bytes < thresholds::allgather_long_bytes;
-  if (!doubling && out.total_bytes < thresholds::allgather_short_bytes) {
-    co_await allgather_by_bruck(all, call);
+  const bool uses_doubling = is_power_of_two(ranks) && out.total_bytes < thresholds::allgather_long_bytes;
+  if (!uses_doubling && out.total_bytes < thresholds::allgather_short_bytes) {
+    co_await allgather_by_bruck(comm, call);
     co_return;
   }
-  co_await all.copy(out.single_block(all.rank()).address, call.in, call.bytes);
-  if (doubling)
-    co_await allgather_by_doubling(all, out, 0);
+  co_await comm.copy(out.single_block(comm.rank()).address, call.input, call.bytes);
+  if (uses_doubling)
+    co_await allgather_by_recursive_doubling(comm, out, 0);
   else
-    co_await allgather_by_ring(all, out, 0);
+    co_await allgather_by_ring(comm, out, 0);
 }
 
 }  // namespace

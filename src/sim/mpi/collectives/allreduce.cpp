@@ -6,48 +6,48 @@
 
 namespace nearfield::sim {
 
-Task<> allreduce_by_doubling(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
-  const int place = folded.place_of(all.rank());
-  for (int distance = 1; distance < folded.count; distance *= 2) {
+Task<> allreduce_by_recursive_doubling(Communicator& comm, NonPowerOfTwoFold folded, Buffer data, Address scratch) {
+  const int place = folded.place_of(comm.rank());
+  for (int distance = 1; distance < folded.num_places; distance *= 2) {
     const int partner = folded.rank_at(place ^ distance);
-    co_await all.sendrecv(partner, data, partner, Buffer(spare, data.bytes()));
-    co_await all.combine(data.address, spare, data.bytes());
+    co_await comm.sendrecv(partner, data, partner, Buffer(scratch, data.bytes()));
+    co_await comm.combine(data.address, scratch, data.bytes());
   }
 }
 
-Task<> allreduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
-  const RecursiveHalving halving(folded.place_of(all.rank()), element_offsets(data.bytes(), folded.count), true);
-  co_await reduce_by_halving(all, folded, halving, data.address, spare);
-  for (int level = halving.step_count() - 1; level >= 0; --level) {
+Task<> allreduce_by_recursive_halving(Communicator& comm, NonPowerOfTwoFold folded, Buffer data, Address scratch) {
+  const RecursiveHalving halving(folded.place_of(comm.rank()), element_offsets(data.bytes(), folded.num_places), true);
+  co_await reduce_by_recursive_halving(comm, folded, halving, data.address, scratch);
+  for (int level = halving.num_steps() - 1; level >= 0; --level) {
     const int partner = folded.rank_at(halving.partner_place(level));
-    co_await all.sendrecv(partner, halving.own_half(level, data.address), partner,
-                          halving.sent_half(level, data.address));
+    co_await comm.sendrecv(partner, halving.own_half(level, data.address), partner,
+                           halving.sent_half(level, data.address));
   }
 }
 
 namespace {
 
-CollectiveBufferSizes buffer_sizes(int, int, const Call& call) { return {call.bytes, call.bytes}; }
+CollectiveBufferSizes buffer_sizes(int, int, const CollectiveCall& call) { return {call.bytes, call.bytes}; }
 
-Task<> run_allreduce(Communicator& all, Call call) {
+Task<> run_allreduce(Communicator& comm, CollectiveCall call) {
   if (call.bytes == 0) co_return;
-  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
-    co_await open_mpi::run_allreduce(all, call);
+  if (comm.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_allreduce(comm, call);
     co_return;
   }
-  const NonPowerOfTwoFold folded(all.size());
-  const Buffer data(call.out, call.bytes);
-  const TemporaryBuffer spare(all, call.bytes);
-  co_await all.copy(call.out, call.in, call.bytes);
-  co_await fold_idle_ranks(all, folded, data, spare.begin());
-  if (folded.place_of(all.rank()) >= 0) {
-    const bool too_few = call.bytes / element_bytes < static_cast<unsigned>(folded.count);
+  const NonPowerOfTwoFold folded(comm.size());
+  const Buffer data(call.output, call.bytes);
+  const TemporaryBuffer scratch(comm, call.bytes);
+  co_await comm.copy(call.output, call.input, call.bytes);
+  co_await fold_idle_ranks(comm, folded, data, scratch.begin());
+  if (folded.place_of(comm.rank()) >= 0) {
+    const bool too_few = call.bytes / element_bytes < static_cast<unsigned>(folded.num_places);
     if (call.bytes <= thresholds::allreduce_short_bytes || too_few)
-      co_await allreduce_by_doubling(all, folded, data, spare.begin());
+      co_await allreduce_by_recursive_doubling(comm, folded, data, scratch.begin());
     else
-      co_await allreduce_by_halving(all, folded, data, spare.begin());
+      co_await allreduce_by_recursive_halving(comm, folded, data, scratch.begin());
   }
-  co_await unfold_idle_ranks(all, folded, data);
+  co_await unfold_idle_ranks(comm, folded, data);
 }
 
 }  // namespace

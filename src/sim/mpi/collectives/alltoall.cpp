@@ -10,14 +10,14 @@ namespace {
 enum class PackDirection { in, out };
 
 // Copies between the packed buffer and all blocks whose number has this bit set, one run of blocks after the other.
-Task<> copy_packed_blocks(Communicator& all, Blocks blocks, int bit, Address packed, PackDirection direction) {
-  const int ranks = all.size();
+Task<> copy_packed_blocks(Communicator& comm, Blocks blocks, int bit, Address packed, PackDirection direction) {
+  const int ranks = comm.size();
   for (int run = bit; run < ranks; run += 2 * bit) {
     const Buffer part = blocks.block_range(run, std::min(run + bit, ranks));
     if (direction == PackDirection::in)
-      co_await all.copy(packed, part.address, part.bytes());
+      co_await comm.copy(packed, part.address, part.bytes());
     else
-      co_await all.copy(part.address, packed, part.bytes());
+      co_await comm.copy(part.address, packed, part.bytes());
     packed += part.bytes();
   }
 }
@@ -30,74 +30,75 @@ std::uint64_t packed_bytes(Blocks blocks, int bit, int ranks) {
 
 }  // namespace
 
-// Rotates the blocks so that block i is for rank me + i. In the step of each bit, block i travels by that distance if i
-// has the bit set. Then block i is from rank me - i, and the blocks are reordered by rank.
-Task<> alltoall_by_bruck(Communicator& all, Call call) {
-  const int ranks = all.size(), me = all.rank();
-  const Blocks in = equal_blocks(call.in, call.bytes, ranks), out = equal_blocks(call.out, call.bytes, ranks);
-  const TemporaryBuffer going(all, out.total_bytes), coming(all, out.total_bytes);
+// Bruck's algorithm. First rotates the blocks so that block i is for rank me + i. In step k, every rank sends all
+// blocks i in whose number bit k is set to the rank that is 2^k further. Afterwards block i is from rank me - i, and
+// the blocks are reordered by rank.
+Task<> alltoall_by_bruck(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size(), me = comm.rank();
+  const Blocks in = equal_blocks(call.input, call.bytes, ranks), out = equal_blocks(call.output, call.bytes, ranks);
+  const TemporaryBuffer send_buffer(comm, out.total_bytes), receive_buffer(comm, out.total_bytes);
   const Buffer upper = in.block_range(me, ranks), lower = in.block_range(0, me);
-  co_await all.copy(out.begin, upper.address, upper.bytes());
-  co_await all.copy(out.begin + upper.bytes(), lower.address, lower.bytes());
+  co_await comm.copy(out.begin, upper.address, upper.bytes());
+  co_await comm.copy(out.begin + upper.bytes(), lower.address, lower.bytes());
   for (int bit = 1; bit < ranks; bit *= 2) {
     const std::uint64_t bytes = packed_bytes(out, bit, ranks);
-    co_await copy_packed_blocks(all, out, bit, going.begin(), PackDirection::in);
-    co_await all.sendrecv((me + bit) % ranks, Buffer(going.begin(), bytes), (me - bit + ranks) % ranks,
-                          Buffer(coming.begin(), bytes));
-    co_await copy_packed_blocks(all, out, bit, coming.begin(), PackDirection::out);
+    co_await copy_packed_blocks(comm, out, bit, send_buffer.begin(), PackDirection::in);
+    co_await comm.sendrecv((me + bit) % ranks, Buffer(send_buffer.begin(), bytes), (me - bit + ranks) % ranks,
+                           Buffer(receive_buffer.begin(), bytes));
+    co_await copy_packed_blocks(comm, out, bit, receive_buffer.begin(), PackDirection::out);
   }
-  const Blocks placed = equal_blocks(going.begin(), call.bytes, ranks);
+  const Blocks placed = equal_blocks(send_buffer.begin(), call.bytes, ranks);
   for (int i = 0; i < ranks; ++i)
-    co_await all.copy(placed.single_block((me - i + ranks) % ranks).address, out.single_block(i).address, call.bytes);
-  co_await all.copy(out.begin, placed.begin, out.total_bytes);
+    co_await comm.copy(placed.single_block((me - i + ranks) % ranks).address, out.single_block(i).address, call.bytes);
+  co_await comm.copy(out.begin, placed.begin, out.total_bytes);
 }
 
-Task<> alltoall_nonblocking(Communicator& all, Call call) {
-  const int ranks = all.size(), me = all.rank();
-  const Blocks in = equal_blocks(call.in, call.bytes, ranks), out = equal_blocks(call.out, call.bytes, ranks);
+Task<> alltoall_nonblocking(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size(), me = comm.rank();
+  const Blocks in = equal_blocks(call.input, call.bytes, ranks), out = equal_blocks(call.output, call.bytes, ranks);
   std::vector<Request> requests;
   for (int i = 1; i < ranks; ++i) {
     const int from = (me + i) % ranks;
-    requests.push_back(all.receive(from, out.single_block(from)));
+    requests.push_back(comm.receive(from, out.single_block(from)));
   }
   for (int i = 1; i < ranks; ++i) {
     const int to = (me + i) % ranks;
-    requests.push_back(all.send(to, in.single_block(to)));
+    requests.push_back(comm.send(to, in.single_block(to)));
   }
-  co_await all.copy(out.single_block(me).address, in.single_block(me).address, call.bytes);
-  co_await all.wait(requests);
+  co_await comm.copy(out.single_block(me).address, in.single_block(me).address, call.bytes);
+  co_await comm.wait(requests);
 }
 
-Task<> alltoall_pairwise(Communicator& all, Call call) {
-  const int ranks = all.size(), me = all.rank();
-  const Blocks in = equal_blocks(call.in, call.bytes, ranks), out = equal_blocks(call.out, call.bytes, ranks);
-  co_await all.copy(out.single_block(me).address, in.single_block(me).address, call.bytes);
+Task<> alltoall_pairwise(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size(), me = comm.rank();
+  const Blocks in = equal_blocks(call.input, call.bytes, ranks), out = equal_blocks(call.output, call.bytes, ranks);
+  co_await comm.copy(out.single_block(me).address, in.single_block(me).address, call.bytes);
   for (int i = 1; i < ranks; ++i) {
     const int to = is_power_of_two(ranks) ? me ^ i : (me + i) % ranks;
     const int from = is_power_of_two(ranks) ? to : (me - i + ranks) % ranks;
-    co_await all.sendrecv(to, in.single_block(to), from, out.single_block(from));
+    co_await comm.sendrecv(to, in.single_block(to), from, out.single_block(from));
   }
 }
 
 namespace {
 
-CollectiveBufferSizes buffer_sizes(int, int ranks, const Call& call) {
+CollectiveBufferSizes buffer_sizes(int, int ranks, const CollectiveCall& call) {
   const std::uint64_t bytes = call.bytes * static_cast<unsigned>(ranks);
   return {bytes, bytes};
 }
 
-Task<> run_alltoall(Communicator& all, Call call) {
+Task<> run_alltoall(Communicator& comm, CollectiveCall call) {
   if (call.bytes == 0) co_return;
-  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
-    co_await open_mpi::run_alltoall(all, call);
+  if (comm.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_alltoall(comm, call);
     co_return;
   }
-  if (call.bytes <= thresholds::alltoall_short_bytes && all.size() >= thresholds::alltoall_short_ranks)
-    co_await alltoall_by_bruck(all, call);
+  if (call.bytes <= thresholds::alltoall_short_bytes && comm.size() >= thresholds::alltoall_short_ranks)
+    co_await alltoall_by_bruck(comm, call);
   else if (call.bytes <= thresholds::alltoall_medium_bytes)
-    co_await alltoall_nonblocking(all, call);
+    co_await alltoall_nonblocking(comm, call);
   else
-    co_await alltoall_pairwise(all, call);
+    co_await alltoall_pairwise(comm, call);
 }
 
 }  // namespace

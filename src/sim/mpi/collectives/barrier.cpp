@@ -4,12 +4,12 @@
 namespace nearfield::sim {
 namespace {
 
-CollectiveBufferSizes buffer_sizes(int, int, const Call&) { return {}; }
+CollectiveBufferSizes buffer_sizes(int, int, const CollectiveCall&) { return {}; }
 
-Task<> run_barrier(Communicator& all, Call) {
-  const int ranks = all.size(), me = all.rank();
+Task<> run_barrier(Communicator& comm, CollectiveCall) {
+  const int ranks = comm.size(), me = comm.rank();
   for (int distance = 1; distance < ranks; distance *= 2)
-    co_await all.sendrecv((me + distance) % ranks, Buffer(), (me - distance + ranks) % ranks, Buffer());
+    co_await comm.sendrecv((me + distance) % ranks, Buffer(), (me - distance + ranks) % ranks, Buffer());
 }
 
 }  // namespace

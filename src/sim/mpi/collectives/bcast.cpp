@@ -7,60 +7,62 @@
 namespace nearfield::sim {
 namespace {
 
-Task<> bcast_down_tree(Communicator& all, Buffer data, int root) {
-  const int ranks = all.size(), place = relative_rank(root, all.rank(), ranks);
+Task<> bcast_down_tree(Communicator& comm, Buffer data, int root) {
+  const int ranks = comm.size(), place = relative_rank(root, comm.rank(), ranks);
   int distance = distance_to_parent(place, ranks);
-  if (place > 0) co_await all.receive_now(absolute_rank(root, place - distance, ranks), data);
+  if (place > 0) co_await comm.receive_and_wait(absolute_rank(root, place - distance, ranks), data);
   while ((distance /= 2) > 0)
-    if (place + distance < ranks) co_await all.send_now(absolute_rank(root, place + distance, ranks), data);
+    if (place + distance < ranks) co_await comm.send_and_wait(absolute_rank(root, place + distance, ranks), data);
 }
 
 // Scatters the blocks along the tree: every place receives the blocks of its subtree from its parent.
-Task<> scatter_down_tree(Communicator& all, Blocks blocks, int root) {
-  const int ranks = all.size(), place = relative_rank(root, all.rank(), ranks);
+Task<> scatter_down_tree(Communicator& comm, Blocks blocks, int root) {
+  const int ranks = comm.size(), place = relative_rank(root, comm.rank(), ranks);
   int distance = distance_to_parent(place, ranks);
-  const Buffer mine = blocks.block_range(place, subtree_end(place, ranks));
-  if (place > 0 && mine.bytes() > 0) co_await all.receive_now(absolute_rank(root, place - distance, ranks), mine);
+  const Buffer own_blocks = blocks.block_range(place, subtree_end(place, ranks));
+  if (place > 0 && own_blocks.bytes() > 0)
+    co_await comm.receive_and_wait(absolute_rank(root, place - distance, ranks), own_blocks);
   while ((distance /= 2) > 0) {
     const int child = place + distance;
     if (child >= ranks) continue;
     const Buffer part = blocks.block_range(child, subtree_end(child, ranks));
-    if (part.bytes() > 0) co_await all.send_now(absolute_rank(root, child, ranks), part);
+    if (part.bytes() > 0) co_await comm.send_and_wait(absolute_rank(root, child, ranks), part);
   }
 }
 
 }  // namespace
 
-Task<> bcast_by_scatter(Communicator& all, Blocks blocks, int root, AllgatherStep step) {
-  co_await scatter_down_tree(all, blocks, root);
-  if (step == AllgatherStep::doubling)
-    co_await allgather_by_doubling(all, blocks, root);
+Task<> bcast_by_scatter(Communicator& comm, Blocks blocks, int root, AllgatherStep step) {
+  co_await scatter_down_tree(comm, blocks, root);
+  if (step == AllgatherStep::recursive_doubling)
+    co_await allgather_by_recursive_doubling(comm, blocks, root);
   else
-    co_await allgather_by_ring(all, blocks, root);
+    co_await allgather_by_ring(comm, blocks, root);
 }
 
 namespace {
 
-CollectiveBufferSizes buffer_sizes(int rank, int, const Call& call) {
+CollectiveBufferSizes buffer_sizes(int rank, int, const CollectiveCall& call) {
   return rank == call.root ? CollectiveBufferSizes{call.bytes, 0} : CollectiveBufferSizes{0, call.bytes};
 }
 
-Task<> run_bcast(Communicator& all, Call call) {
-  const int ranks = all.size();
-  const Address begin = all.rank() == call.root ? call.in : call.out;
+Task<> run_bcast(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size();
+  const Address begin = comm.rank() == call.root ? call.input : call.output;
   if (call.bytes == 0) co_return;
-  if (all.algorithms() == CollectiveAlgorithms::openmpi) {
-    co_await open_mpi::run_bcast(all, call);
+  if (comm.algorithms() == CollectiveAlgorithms::openmpi) {
+    co_await open_mpi::run_bcast(comm, call);
     co_return;
   }
   if (call.bytes < thresholds::bcast_long_bytes || ranks < thresholds::bcast_long_ranks) {
-    co_await bcast_down_tree(all, Buffer(begin, call.bytes), call.root);
+    co_await bcast_down_tree(comm, Buffer(begin, call.bytes), call.root);
     co_return;
   }
   const auto count = static_cast<std::uint64_t>(ranks);
   const Blocks blocks{begin, (call.bytes + count - 1) / count, call.bytes};
-  const bool doubling = call.bytes < thresholds::bcast_very_long_bytes && is_power_of_two(ranks);
-  co_await bcast_by_scatter(all, blocks, call.root, doubling ? AllgatherStep::doubling : AllgatherStep::ring);
+  const bool uses_doubling = call.bytes < thresholds::bcast_very_long_bytes && is_power_of_two(ranks);
+  co_await bcast_by_scatter(comm, blocks, call.root,
+                            uses_doubling ? AllgatherStep::recursive_doubling : AllgatherStep::ring);
 }
 
 }  // namespace

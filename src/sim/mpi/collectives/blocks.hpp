@@ -1,5 +1,5 @@
-// Common parts of collectives: a buffer split into blocks, one per rank; places in a binomial tree; a temporary buffer
-// that is freed by its destructor.
+// Common parts of collectives: a buffer that is split into one block per rank, the places of ranks in a binomial tree,
+// and a temporary buffer that its destructor frees.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ inline Blocks equal_blocks(Address begin, std::uint64_t block_bytes, int ranks) 
 
 inline bool is_power_of_two(int ranks) { return std::has_single_bit(static_cast<unsigned>(ranks)); }
 
-// Convert a rank to its place relative to the root, and back.
+// Convert a rank to its place in the tree, which is the rank relative to the root, and back.
 inline int relative_rank(int root, int rank, int ranks) { return (rank - root + ranks) % ranks; }
 inline int absolute_rank(int root, int relative, int ranks) { return (relative + root) % ranks; }
 
@@ -45,23 +45,24 @@ inline int subtree_end(int place, int ranks) { return std::min(place + distance_
 
 class TemporaryBuffer {
  public:
-  TemporaryBuffer(Communicator& all, std::uint64_t bytes) : all_(all), bytes_(bytes), begin_(all.acquire(bytes)) {}
-  ~TemporaryBuffer() { all_.release(begin_, bytes_); }
+  TemporaryBuffer(Communicator& comm, std::uint64_t bytes) : comm_(comm), bytes_(bytes), begin_(comm.acquire(bytes)) {}
+  ~TemporaryBuffer() { comm_.release(begin_, bytes_); }
   TemporaryBuffer(const TemporaryBuffer&) = delete;
   TemporaryBuffer& operator=(const TemporaryBuffer&) = delete;
   Address begin() const { return begin_; }
 
  private:
-  Communicator& all_;
+  Communicator& comm_;
   std::uint64_t bytes_;
   Address begin_;
 };
 
 // Gathers all blocks on every rank by a ring, in p - 1 steps. Initially each rank has the block of its place relative
-// to `root`. In each step, a rank forwards to its right neighbour the block that it received from its left neighbour.
-Task<> allgather_by_ring(Communicator& all, Blocks blocks, int root);
+// to `root`. In each step, a rank forwards to its right neighbor the block that it received last from its left
+// neighbor.
+Task<> allgather_by_ring(Communicator& comm, Blocks blocks, int root);
 // Gathers all blocks as allgather_by_ring() does, but in log2 p steps with doubling sizes. The number of ranks must be
 // a power of two.
-Task<> allgather_by_doubling(Communicator& all, Blocks blocks, int root);
+Task<> allgather_by_recursive_doubling(Communicator& comm, Blocks blocks, int root);
 
 }  // namespace nearfield::sim

@@ -2,24 +2,24 @@
 
 namespace nearfield::sim {
 
-Task<> fold_idle_ranks(Communicator& all, NonPowerOfTwoFold folded, Buffer data, Address spare) {
-  const int me = all.rank();
-  if (me >= 2 * folded.remainder) co_return;
+Task<> fold_idle_ranks(Communicator& comm, NonPowerOfTwoFold folded, Buffer data, Address scratch) {
+  const int me = comm.rank();
+  if (me >= 2 * folded.num_idle_ranks) co_return;
   if (folded.place_of(me) < 0) {
-    co_await all.send_now(me + 1, data);
+    co_await comm.send_and_wait(me + 1, data);
     co_return;
   }
-  co_await all.receive_now(me - 1, Buffer(spare, data.bytes()));
-  co_await all.combine(data.address, spare, data.bytes());
+  co_await comm.receive_and_wait(me - 1, Buffer(scratch, data.bytes()));
+  co_await comm.combine(data.address, scratch, data.bytes());
 }
 
-Task<> unfold_idle_ranks(Communicator& all, NonPowerOfTwoFold folded, Buffer data) {
-  const int me = all.rank();
-  if (me >= 2 * folded.remainder) co_return;
+Task<> unfold_idle_ranks(Communicator& comm, NonPowerOfTwoFold folded, Buffer data) {
+  const int me = comm.rank();
+  if (me >= 2 * folded.num_idle_ranks) co_return;
   if (folded.place_of(me) < 0)
-    co_await all.receive_now(me + 1, data);
+    co_await comm.receive_and_wait(me + 1, data);
   else
-    co_await all.send_now(me - 1, data);
+    co_await comm.send_and_wait(me - 1, data);
 }
 
 RecursiveHalving::RecursiveHalving(int place, std::vector<std::uint64_t> offsets, bool nearest_first)
@@ -35,13 +35,13 @@ RecursiveHalving::RecursiveHalving(int place, std::vector<std::uint64_t> offsets
   }
 }
 
-Task<> reduce_by_halving(Communicator& all, NonPowerOfTwoFold folded, const RecursiveHalving& halving, Address data,
-                         Address spare) {
-  for (int level = 0; level < halving.step_count(); ++level) {
+Task<> reduce_by_recursive_halving(Communicator& comm, NonPowerOfTwoFold folded, const RecursiveHalving& halving,
+                                   Address data, Address scratch) {
+  for (int level = 0; level < halving.num_steps(); ++level) {
     const int partner = folded.rank_at(halving.partner_place(level));
-    const Buffer own_half = halving.own_half(level, data), arriving = halving.own_half(level, spare);
-    co_await all.sendrecv(partner, halving.sent_half(level, data), partner, arriving);
-    co_await all.combine(own_half.address, arriving.address, own_half.bytes());
+    const Buffer own_half = halving.own_half(level, data), arriving = halving.own_half(level, scratch);
+    co_await comm.sendrecv(partner, halving.sent_half(level, data), partner, arriving);
+    co_await comm.combine(own_half.address, arriving.address, own_half.bytes());
   }
 }
 

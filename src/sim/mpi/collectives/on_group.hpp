@@ -1,5 +1,6 @@
-// Collectives on the ranks of any communicator. One object serves one operation: its messages have a tag of their own,
-// so that several operations may be in flight. With an AsyncProgressTask the operation is nonblocking.
+// Collectives on the ranks of any communicator. One object serves one operation, whose messages have a tag that no
+// other operation uses, so that several operations may be in flight. With an AsyncProgressTask the operation is
+// nonblocking.
 #pragma once
 
 #include "sim/mpi/collectives/on_rank.hpp"
@@ -9,20 +10,21 @@ namespace nearfield::sim {
 
 class GroupCommunicator final : public RankCommunicator {
  public:
-  // `world`: the members' ranks, of which this rank is number `me`. `scratch` provides temporary buffers. Both must
-  // outlive the operation. `to`: context and tag of the messages. `async_task`: nullptr for a blocking operation.
-  GroupCommunicator(Rank& rank, const std::vector<int>& world, int me, const Pattern& to, ScratchPool& scratch,
-                    AsyncProgressTask* async_task)
+  // `member_ranks`: the members' ranks, of which this rank is number `own_number`. `scratch` provides temporary
+  // buffers. Both must outlive the operation. `to`: context and tag of the messages. `async_task`: nullptr for a
+  // blocking operation.
+  GroupCommunicator(Rank& rank, const std::vector<int>& member_ranks, int own_number, const Pattern& to,
+                    ScratchPool& scratch, AsyncProgressTask* async_task)
       : RankCommunicator(rank, to.tag),
         endpoint_(rank.endpoint()),
-        world_(world),
-        me_(me),
-        to_(to),
+        member_ranks_(member_ranks),
+        own_number_(own_number),
+        message_pattern_(to),
         scratch_(scratch),
         async_task_(async_task) {}
 
-  int rank() const override { return me_; }
-  int size() const override { return static_cast<int>(world_.size()); }
+  int rank() const override { return own_number_; }
+  int size() const override { return static_cast<int>(member_ranks_.size()); }
   Request send(int to, const Buffer& data) override { return endpoint_.send(pattern_for_member(to), data); }
   Request receive(int from, const Buffer& buffer) override {
     return endpoint_.receive(pattern_for_member(from), buffer);
@@ -40,7 +42,7 @@ class GroupCommunicator final : public RankCommunicator {
     return RankCommunicator::copy(to, from, to == from ? 0 : bytes);
   }
   Task<> copy(Buffer to, Buffer from) override {
-    const bool in_place = to.address == from.address && to.scattered == from.scattered;
+    const bool in_place = to.address == from.address && to.scattered_layout == from.scattered_layout;
     return RankCommunicator::copy(to, in_place ? Buffer() : from);
   }
   Address acquire(std::uint64_t bytes) override { return scratch_.acquire(bytes); }
@@ -48,13 +50,13 @@ class GroupCommunicator final : public RankCommunicator {
 
  private:
   Pattern pattern_for_member(int member) const {
-    return {world_[static_cast<std::size_t>(member)], to_.tag, to_.context};
+    return {member_ranks_[static_cast<std::size_t>(member)], message_pattern_.tag, message_pattern_.context};
   }
 
   Endpoint& endpoint_;
-  const std::vector<int>& world_;
-  int me_;
-  Pattern to_;
+  const std::vector<int>& member_ranks_;
+  int own_number_;
+  Pattern message_pattern_;
   ScratchPool& scratch_;
   AsyncProgressTask* async_task_;
 };

@@ -1,5 +1,5 @@
-// Collectives over all ranks of the simulated cluster. To simulate an MPI library that reuses freed buffers, use the
-// same object in all runs.
+// Collectives over all ranks of the simulated cluster. An object reuses the temporary buffers that it has freed; to
+// simulate an MPI library that does so across runs, the same object must be used in all runs.
 #pragma once
 
 #include "sim/mpi/collective.hpp"

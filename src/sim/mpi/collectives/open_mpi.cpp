@@ -13,26 +13,27 @@ enum class Algorithm {
   chain,
   binary_tree,
   binomial_tree,
-  tree_of_four,  // a k-nomial tree
+  quaternary_tree,  // a k-nomial tree
   scatter_allgather,
   bruck,
-  doubling,
+  recursive_doubling,
   ring,
   neighbors,
-  halving,
+  recursive_halving,
   reduce_bcast,
   pairwise,
 };
 
-constexpr std::uint64_t any = std::numeric_limits<std::uint64_t>::max();
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
-// One row of a selection: the algorithm below this number of ranks and this size. The first row that applies counts.
+// One row of a selection: the algorithm for fewer ranks and fewer bytes than these limits. The first row that applies
+// is used.
 struct Selection {
   std::uint64_t max_ranks, max_bytes;
   Algorithm algorithm;
 };
 
-Algorithm select(std::span<const Selection> rows, int ranks, std::uint64_t bytes) {
+Algorithm select_algorithm(std::span<const Selection> rows, int ranks, std::uint64_t bytes) {
   for (const Selection& row : rows)
     if (static_cast<std::uint64_t>(ranks) < row.max_ranks && bytes < row.max_bytes) return row.algorithm;
   return rows.back().algorithm;
@@ -40,54 +41,54 @@ Algorithm select(std::span<const Selection> rows, int ranks, std::uint64_t bytes
 
 // ---- bcast along trees
 
-// The neighbours of a rank in a tree, by place. The root has place 0 and parent -1.
+// The places of a rank's neighbors in a tree. The root has place 0 and parent -1.
 struct TreeNeighbors {
   int parent = -1;
   std::vector<int> children;
 };
 
 TreeNeighbors find_in_chain(int place, int ranks) {
-  TreeNeighbors found{place - 1, {}};
-  if (place + 1 < ranks) found.children.push_back(place + 1);
-  return found;
+  TreeNeighbors neighbors{place - 1, {}};
+  if (place + 1 < ranks) neighbors.children.push_back(place + 1);
+  return neighbors;
 }
 
 TreeNeighbors find_in_star(int place, int ranks) {
-  TreeNeighbors found{place > 0 ? 0 : -1, {}};
-  for (int child = 1; place == 0 && child < ranks; ++child) found.children.push_back(child);
-  return found;
+  TreeNeighbors neighbors{place > 0 ? 0 : -1, {}};
+  for (int child = 1; place == 0 && child < ranks; ++child) neighbors.children.push_back(child);
+  return neighbors;
 }
 
-// The places of a level follow one another, and the children of a place are as far from it as its level is wide, and
-// twice as far: 0 has 1 and 2, 1 has 3 and 5, 2 has 4 and 6.
+// The places of a level are consecutive. The children of place p on a level of w places are p + w and p + 2w: place 0
+// has the children 1 and 2, place 1 has 3 and 5, place 2 has 4 and 6.
 TreeNeighbors find_in_binary_tree(int place, int ranks) {
   const int width = static_cast<int>(std::bit_floor(static_cast<unsigned>(place + 1)));  // of the place's level
-  TreeNeighbors found;
+  TreeNeighbors neighbors;
   for (const int child : {place + width, place + 2 * width})
-    if (child < ranks) found.children.push_back(child);
-  if (place > 0) found.parent = place - width / 2 >= width - 1 ? place - width : place - width / 2;
-  return found;
+    if (child < ranks) neighbors.children.push_back(child);
+  if (place > 0) neighbors.parent = place - width / 2 >= width - 1 ? place - width : place - width / 2;
+  return neighbors;
 }
 
 // A place's parent is the place without its highest bit.
 TreeNeighbors find_in_binomial_tree(int place, int ranks) {
-  TreeNeighbors found;
-  if (place > 0) found.parent = place - static_cast<int>(std::bit_floor(static_cast<unsigned>(place)));
+  TreeNeighbors neighbors;
+  if (place > 0) neighbors.parent = place - static_cast<int>(std::bit_floor(static_cast<unsigned>(place)));
   for (int bit = 1; bit < ranks; bit *= 2)
-    if (bit > place && place + bit < ranks) found.children.push_back(place + bit);
-  return found;
+    if (bit > place && place + bit < ranks) neighbors.children.push_back(place + bit);
+  return neighbors;
 }
 
 // As a binomial tree, in base 4: a place's parent is the place without its lowest digit that is not 0.
-TreeNeighbors find_in_tree_of_four(int place, int ranks) {
-  TreeNeighbors found;
+TreeNeighbors find_in_quaternary_tree(int place, int ranks) {
+  TreeNeighbors neighbors;
   int digit = 1;
   while (digit < ranks && place / digit % 4 == 0) digit *= 4;
-  if (place > 0) found.parent = place - place / digit % 4 * digit;
+  if (place > 0) neighbors.parent = place - place / digit % 4 * digit;
   for (digit /= 4; digit > 0; digit /= 4)
     for (int i = 1; i < 4; ++i)
-      if (place + i * digit < ranks) found.children.push_back(place + i * digit);
-  return found;
+      if (place + i * digit < ranks) neighbors.children.push_back(place + i * digit);
+  return neighbors;
 }
 
 TreeNeighbors find_in_tree(Algorithm tree, int place, int ranks) {
@@ -98,217 +99,254 @@ TreeNeighbors find_in_tree(Algorithm tree, int place, int ranks) {
       return find_in_binary_tree(place, ranks);
     case Algorithm::binomial_tree:
       return find_in_binomial_tree(place, ranks);
-    case Algorithm::tree_of_four:
-      return find_in_tree_of_four(place, ranks);
+    case Algorithm::quaternary_tree:
+      return find_in_quaternary_tree(place, ranks);
     default:
       return find_in_star(place, ranks);
   }
 }
 
 // Every rank receives the whole message from its parent, and sends it to all its children at once.
-Task<> bcast_along(Communicator& all, Algorithm tree, Buffer data, int root) {
-  const int ranks = all.size();
-  const TreeNeighbors neighbors = find_in_tree(tree, relative_rank(root, all.rank(), ranks), ranks);
-  if (neighbors.parent >= 0) co_await all.receive_now(absolute_rank(root, neighbors.parent, ranks), data);
+Task<> bcast_along_tree(Communicator& comm, Algorithm tree, Buffer data, int root) {
+  const int ranks = comm.size();
+  const TreeNeighbors neighbors = find_in_tree(tree, relative_rank(root, comm.rank(), ranks), ranks);
+  if (neighbors.parent >= 0) co_await comm.receive_and_wait(absolute_rank(root, neighbors.parent, ranks), data);
   std::vector<Request> requests;
-  for (const int child : neighbors.children) requests.push_back(all.send(absolute_rank(root, child, ranks), data));
-  co_await all.wait(requests);
+  for (const int child : neighbors.children) requests.push_back(comm.send(absolute_rank(root, child, ranks), data));
+  co_await comm.wait(requests);
 }
 
-// By the size of the message.
+// Sizes are those of the message.
 constexpr Selection bcast_selection[] = {
     {4, 32, Algorithm::chain},
     {4, 256, Algorithm::binary_tree},
     {4, 512, Algorithm::chain},
-    {4, 1024, Algorithm::tree_of_four},
+    {4, 1024, Algorithm::quaternary_tree},
     {4, 32768, Algorithm::linear},
     {4, 131072, Algorithm::binary_tree},
     {4, 262144, Algorithm::chain},
     {4, 524288, Algorithm::linear},
     {4, 1048576, Algorithm::binomial_tree},
-    {4, any, Algorithm::binary_tree},
+    {4, unlimited, Algorithm::binary_tree},
     {8, 64, Algorithm::binary_tree},
     {8, 128, Algorithm::binomial_tree},
     {8, 2048, Algorithm::binary_tree},
     {8, 8192, Algorithm::binomial_tree},
     {8, 1048576, Algorithm::linear},
-    {8, any, Algorithm::chain},
-    {16, 8, Algorithm::tree_of_four},
+    {8, unlimited, Algorithm::chain},
+    {16, 8, Algorithm::quaternary_tree},
     {16, 64, Algorithm::binary_tree},
-    {16, 4096, Algorithm::tree_of_four},
+    {16, 4096, Algorithm::quaternary_tree},
     {16, 16384, Algorithm::binary_tree},
     {16, 32768, Algorithm::binomial_tree},
-    {16, any, Algorithm::linear},
-    {32, 4096, Algorithm::tree_of_four},
+    {16, unlimited, Algorithm::linear},
+    {32, 4096, Algorithm::quaternary_tree},
     {32, 1048576, Algorithm::binomial_tree},
-    {32, any, Algorithm::scatter_allgather},
+    {32, unlimited, Algorithm::scatter_allgather},
     {64, 2048, Algorithm::binomial_tree},
-    {128, any, Algorithm::tree_of_four},
+    {128, unlimited, Algorithm::quaternary_tree},
     {256, 2, Algorithm::binomial_tree},
     {256, 16384, Algorithm::binary_tree},
     {256, 32768, Algorithm::linear},
     {256, 65536, Algorithm::binary_tree},
-    {any, any, Algorithm::tree_of_four},
+    {unlimited, unlimited, Algorithm::quaternary_tree},
 };
 
 // ---- allgather
 
-// J. Chen, L. Zhang, Y. Zhang, W. Yuan, 2005: in p / 2 steps, pairs of ranks exchange what they received in the step
-// before, two blocks at a time, with their two neighbours in turn. The number of ranks must be even.
-Task<> allgather_by_neighbors(Communicator& all, Blocks blocks) {
-  const int ranks = all.size(), me = all.rank();
+// The neighbor exchange of J. Chen, L. Zhang, Y. Zhang, W. Yuan, 2005, in p / 2 steps: in each step, a rank exchanges
+// the two blocks that it received in the preceding step with its left or its right neighbor, alternately. The number of
+// ranks must be even.
+Task<> allgather_by_neighbors(Communicator& comm, Blocks blocks) {
+  const int ranks = comm.size(), me = comm.rank();
   const bool is_even = me % 2 == 0;
   const int right = (me + 1) % ranks, left = (me - 1 + ranks) % ranks;
   const int partner[] = {is_even ? right : left, is_even ? left : right};
-  co_await all.sendrecv(partner[0], blocks.single_block(me), partner[0], blocks.single_block(partner[0]));
+  co_await comm.sendrecv(partner[0], blocks.single_block(me), partner[0], blocks.single_block(partner[0]));
   int sent = me - me % 2;  // the first of the two blocks that this rank sends next
   for (int step = 1; step < ranks / 2; ++step) {
     const int other = partner[step % 2];
-    // What arrives comes from farther and farther away, on the one side and on the other in turn.
+    // The arriving blocks come from ranks at increasing distance, alternately to the left and to the right.
     const int first = (me - me % 2 + (is_even == (step % 2 == 1) ? -1 : 1) * 2 * ((step + 1) / 2) + 2 * ranks) % ranks;
-    co_await all.sendrecv(other, blocks.block_range(sent, sent + 2), other, blocks.block_range(first, first + 2));
+    co_await comm.sendrecv(other, blocks.block_range(sent, sent + 2), other, blocks.block_range(first, first + 2));
     sent = first;
   }
 }
 
-// By the size of a rank's block.
+// Sizes are those of a rank's block.
 constexpr Selection allgather_selection[] = {
-    {32, any, Algorithm::doubling},      {64, 1024, Algorithm::doubling},      {64, 65536, Algorithm::neighbors},
-    {64, any, Algorithm::ring},          {128, 512, Algorithm::doubling},      {128, 65536, Algorithm::neighbors},
-    {128, any, Algorithm::ring},         {256, 512, Algorithm::doubling},      {256, 131072, Algorithm::neighbors},
-    {256, 524288, Algorithm::ring},      {256, 1048576, Algorithm::neighbors}, {256, any, Algorithm::ring},
-    {any, 32, Algorithm::doubling},      {any, 128, Algorithm::bruck},         {any, 1024, Algorithm::doubling},
-    {any, 131072, Algorithm::neighbors}, {any, 524288, Algorithm::ring},       {any, 1048576, Algorithm::neighbors},
-    {any, any, Algorithm::ring},
+    {32, unlimited, Algorithm::recursive_doubling},
+    {64, 1024, Algorithm::recursive_doubling},
+    {64, 65536, Algorithm::neighbors},
+    {64, unlimited, Algorithm::ring},
+    {128, 512, Algorithm::recursive_doubling},
+    {128, 65536, Algorithm::neighbors},
+    {128, unlimited, Algorithm::ring},
+    {256, 512, Algorithm::recursive_doubling},
+    {256, 131072, Algorithm::neighbors},
+    {256, 524288, Algorithm::ring},
+    {256, 1048576, Algorithm::neighbors},
+    {256, unlimited, Algorithm::ring},
+    {unlimited, 32, Algorithm::recursive_doubling},
+    {unlimited, 128, Algorithm::bruck},
+    {unlimited, 1024, Algorithm::recursive_doubling},
+    {unlimited, 131072, Algorithm::neighbors},
+    {unlimited, 524288, Algorithm::ring},
+    {unlimited, 1048576, Algorithm::neighbors},
+    {unlimited, unlimited, Algorithm::ring},
 };
 
-// Two ranks: the block goes from one's own buffer to the other rank's result, without a copy on the way.
-Task<> allgather_of_two(Communicator& all, Call call) {
-  const int me = all.rank(), other = 1 - me;
-  const Blocks out = equal_blocks(call.out, call.bytes, 2);
-  co_await all.sendrecv(other, Buffer(call.in, call.bytes), other, out.single_block(other));
-  co_await all.copy(out.single_block(me).address, call.in, call.bytes);
+// For two ranks: each block goes from the sender's contribution directly into the receiver's result.
+Task<> allgather_of_two(Communicator& comm, CollectiveCall call) {
+  const int me = comm.rank(), other = 1 - me;
+  const Blocks out = equal_blocks(call.output, call.bytes, 2);
+  co_await comm.sendrecv(other, Buffer(call.input, call.bytes), other, out.single_block(other));
+  co_await comm.copy(out.single_block(me).address, call.input, call.bytes);
 }
 
 // ---- allreduce
 
-// A ring in which each rank sums one block on its way around, and a second one that gathers the sums.
-Task<> allreduce_by_ring(Communicator& all, Buffer data, Address spare) {
-  const int ranks = all.size(), me = all.rank();
+// Reduces by a ring, in which each block is summed up while it passes all ranks, then gathers the sums by another ring.
+Task<> allreduce_by_ring(Communicator& comm, Buffer data, Address scratch) {
+  const int ranks = comm.size(), me = comm.rank();
   const int right = (me + 1) % ranks, left = (me - 1 + ranks) % ranks;
   const std::uint64_t count = data.bytes() / element_bytes, places = static_cast<unsigned>(ranks);
   const Blocks blocks{data.address, (count + places - 1) / places * element_bytes, data.bytes()};
   for (int step = 1; step < ranks; ++step) {
     const Buffer sent = blocks.single_block((me - step + 1 + ranks) % ranks);
     const Buffer summed = blocks.single_block((me - step + ranks) % ranks);
-    co_await all.sendrecv(right, sent, left, Buffer(spare, summed.bytes()));
-    co_await all.combine(summed.address, spare, summed.bytes());
+    co_await comm.sendrecv(right, sent, left, Buffer(scratch, summed.bytes()));
+    co_await comm.combine(summed.address, scratch, summed.bytes());
   }
-  co_await allgather_by_ring(all, blocks, ranks - 1);  // this rank has the block to the right of its own
+  co_await allgather_by_ring(comm, blocks, ranks - 1);  // this rank has the block to the right of its own
 }
 
-Task<> reduce_and_bcast(Communicator& all, Call call) {
+Task<> reduce_and_bcast(Communicator& comm, CollectiveCall call) {
   call.root = 0;
-  co_await find_collective("reduce").run(all, call);
-  if (all.rank() == 0) call.in = call.out;
-  co_await bcast_along(all, Algorithm::binomial_tree, Buffer(call.out, call.bytes), 0);
+  co_await find_collective("reduce").run(comm, call);
+  if (comm.rank() == 0) call.input = call.output;
+  co_await bcast_along_tree(comm, Algorithm::binomial_tree, Buffer(call.output, call.bytes), 0);
 }
 
-// By the size of the vector.
+// Sizes are those of the vector.
 constexpr Selection allreduce_selection[] = {
-    {4, 8, Algorithm::ring},         {4, 4096, Algorithm::doubling},         {4, 8192, Algorithm::ring},
-    {4, 16384, Algorithm::doubling}, {4, 262144, Algorithm::ring},           {4, any, Algorithm::halving},
-    {8, 16, Algorithm::ring},        {16, 8192, Algorithm::doubling},        {16, any, Algorithm::halving},
-    {32, 64, Algorithm::ring},       {32, 4096, Algorithm::doubling},        {32, any, Algorithm::halving},
-    {64, 128, Algorithm::ring},      {64, any, Algorithm::halving},          {128, 262144, Algorithm::doubling},
-    {128, any, Algorithm::halving},  {256, 131072, Algorithm::reduce_bcast}, {256, 262144, Algorithm::doubling},
-    {256, any, Algorithm::halving},  {any, 4096, Algorithm::reduce_bcast},   {any, any, Algorithm::halving},
+    {4, 8, Algorithm::ring},
+    {4, 4096, Algorithm::recursive_doubling},
+    {4, 8192, Algorithm::ring},
+    {4, 16384, Algorithm::recursive_doubling},
+    {4, 262144, Algorithm::ring},
+    {4, unlimited, Algorithm::recursive_halving},
+    {8, 16, Algorithm::ring},
+    {16, 8192, Algorithm::recursive_doubling},
+    {16, unlimited, Algorithm::recursive_halving},
+    {32, 64, Algorithm::ring},
+    {32, 4096, Algorithm::recursive_doubling},
+    {32, unlimited, Algorithm::recursive_halving},
+    {64, 128, Algorithm::ring},
+    {64, unlimited, Algorithm::recursive_halving},
+    {128, 262144, Algorithm::recursive_doubling},
+    {128, unlimited, Algorithm::recursive_halving},
+    {256, 131072, Algorithm::reduce_bcast},
+    {256, 262144, Algorithm::recursive_doubling},
+    {256, unlimited, Algorithm::recursive_halving},
+    {unlimited, 4096, Algorithm::reduce_bcast},
+    {unlimited, unlimited, Algorithm::recursive_halving},
 };
 
 // ---- alltoall
 
-// By the size of what goes from one rank to another.
+// Sizes are those of the data from one rank to another.
 constexpr Selection alltoall_selection[] = {
-    {3, any, Algorithm::pairwise}, {8, 524288, Algorithm::linear},   {8, 1048576, Algorithm::pairwise},
-    {16, any, Algorithm::linear},  {32, 4, Algorithm::linear},       {32, 512, Algorithm::bruck},
-    {32, any, Algorithm::linear},  {64, 512, Algorithm::bruck},      {64, any, Algorithm::linear},
-    {256, 1024, Algorithm::bruck}, {256, 262144, Algorithm::linear}, {256, any, Algorithm::pairwise},
-    {any, 1024, Algorithm::bruck}, {any, 32768, Algorithm::linear},  {any, any, Algorithm::pairwise},
+    {3, unlimited, Algorithm::pairwise},
+    {8, 524288, Algorithm::linear},
+    {8, 1048576, Algorithm::pairwise},
+    {16, unlimited, Algorithm::linear},
+    {32, 4, Algorithm::linear},
+    {32, 512, Algorithm::bruck},
+    {32, unlimited, Algorithm::linear},
+    {64, 512, Algorithm::bruck},
+    {64, unlimited, Algorithm::linear},
+    {256, 1024, Algorithm::bruck},
+    {256, 262144, Algorithm::linear},
+    {256, unlimited, Algorithm::pairwise},
+    {unlimited, 1024, Algorithm::bruck},
+    {unlimited, 32768, Algorithm::linear},
+    {unlimited, unlimited, Algorithm::pairwise},
 };
 
 }  // namespace
 
-Task<> run_bcast(Communicator& all, Call call) {
-  const int ranks = all.size();
-  const Address begin = all.rank() == call.root ? call.in : call.out;
-  const Algorithm algorithm = select(bcast_selection, ranks, call.bytes);
+Task<> run_bcast(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size();
+  const Address begin = comm.rank() == call.root ? call.input : call.output;
+  const Algorithm algorithm = select_algorithm(bcast_selection, ranks, call.bytes);
   if (algorithm != Algorithm::scatter_allgather) {
-    co_await bcast_along(all, algorithm, Buffer(begin, call.bytes), call.root);
+    co_await bcast_along_tree(comm, algorithm, Buffer(begin, call.bytes), call.root);
     co_return;
   }
   const auto places = static_cast<std::uint64_t>(ranks);
   const Blocks blocks{begin, (call.bytes + places - 1) / places, call.bytes};
-  const AllgatherStep step = is_power_of_two(ranks) ? AllgatherStep::doubling : AllgatherStep::ring;
-  co_await bcast_by_scatter(all, blocks, call.root, step);
+  const AllgatherStep step = is_power_of_two(ranks) ? AllgatherStep::recursive_doubling : AllgatherStep::ring;
+  co_await bcast_by_scatter(comm, blocks, call.root, step);
 }
 
-Task<> run_allgather(Communicator& all, Call call) {
-  const int ranks = all.size();
+Task<> run_allgather(Communicator& comm, CollectiveCall call) {
+  const int ranks = comm.size();
   if (ranks == 2) {
-    co_await allgather_of_two(all, call);
+    co_await allgather_of_two(comm, call);
     co_return;
   }
-  Algorithm algorithm = select(allgather_selection, ranks, call.bytes);
-  if (algorithm == Algorithm::doubling && !is_power_of_two(ranks)) algorithm = Algorithm::bruck;
+  Algorithm algorithm = select_algorithm(allgather_selection, ranks, call.bytes);
+  if (algorithm == Algorithm::recursive_doubling && !is_power_of_two(ranks)) algorithm = Algorithm::bruck;
   if (algorithm == Algorithm::neighbors && ranks % 2) algorithm = Algorithm::ring;
   if (algorithm == Algorithm::bruck) {
-    co_await allgather_by_bruck(all, call);
+    co_await allgather_by_bruck(comm, call);
     co_return;
   }
-  const Blocks out = equal_blocks(call.out, call.bytes, ranks);
-  co_await all.copy(out.single_block(all.rank()).address, call.in, call.bytes);
-  if (algorithm == Algorithm::doubling)
-    co_await allgather_by_doubling(all, out, 0);
+  const Blocks out = equal_blocks(call.output, call.bytes, ranks);
+  co_await comm.copy(out.single_block(comm.rank()).address, call.input, call.bytes);
+  if (algorithm == Algorithm::recursive_doubling)
+    co_await allgather_by_recursive_doubling(comm, out, 0);
   else if (algorithm == Algorithm::neighbors)
-    co_await allgather_by_neighbors(all, out);
+    co_await allgather_by_neighbors(comm, out);
   else
-    co_await allgather_by_ring(all, out, 0);
+    co_await allgather_by_ring(comm, out, 0);
 }
 
-Task<> run_allreduce(Communicator& all, Call call) {
-  Algorithm algorithm = select(allreduce_selection, all.size(), call.bytes);
+Task<> run_allreduce(Communicator& comm, CollectiveCall call) {
+  Algorithm algorithm = select_algorithm(allreduce_selection, comm.size(), call.bytes);
   if (algorithm == Algorithm::reduce_bcast) {
-    co_await reduce_and_bcast(all, call);
+    co_await reduce_and_bcast(comm, call);
     co_return;
   }
-  const NonPowerOfTwoFold folded(all.size());
-  const bool too_few = call.bytes / element_bytes < static_cast<unsigned>(all.size());
-  if (too_few) algorithm = Algorithm::doubling;
-  const Buffer data(call.out, call.bytes);
-  const TemporaryBuffer spare(all, call.bytes);
-  co_await all.copy(call.out, call.in, call.bytes);
+  const NonPowerOfTwoFold folded(comm.size());
+  const bool too_few = call.bytes / element_bytes < static_cast<unsigned>(comm.size());
+  if (too_few) algorithm = Algorithm::recursive_doubling;
+  const Buffer data(call.output, call.bytes);
+  const TemporaryBuffer scratch(comm, call.bytes);
+  co_await comm.copy(call.output, call.input, call.bytes);
   if (algorithm == Algorithm::ring) {
-    co_await allreduce_by_ring(all, data, spare.begin());
+    co_await allreduce_by_ring(comm, data, scratch.begin());
     co_return;
   }
-  co_await fold_idle_ranks(all, folded, data, spare.begin());
-  if (folded.place_of(all.rank()) >= 0) {
-    if (algorithm == Algorithm::doubling)
-      co_await allreduce_by_doubling(all, folded, data, spare.begin());
+  co_await fold_idle_ranks(comm, folded, data, scratch.begin());
+  if (folded.place_of(comm.rank()) >= 0) {
+    if (algorithm == Algorithm::recursive_doubling)
+      co_await allreduce_by_recursive_doubling(comm, folded, data, scratch.begin());
     else
-      co_await allreduce_by_halving(all, folded, data, spare.begin());
+      co_await allreduce_by_recursive_halving(comm, folded, data, scratch.begin());
   }
-  co_await unfold_idle_ranks(all, folded, data);
+  co_await unfold_idle_ranks(comm, folded, data);
 }
 
-Task<> run_alltoall(Communicator& all, Call call) {
-  const Algorithm algorithm = select(alltoall_selection, all.size(), call.bytes);
+Task<> run_alltoall(Communicator& comm, CollectiveCall call) {
+  const Algorithm algorithm = select_algorithm(alltoall_selection, comm.size(), call.bytes);
   if (algorithm == Algorithm::bruck)
-    co_await alltoall_by_bruck(all, call);
+    co_await alltoall_by_bruck(comm, call);
   else if (algorithm == Algorithm::pairwise)
-    co_await alltoall_pairwise(all, call);
+    co_await alltoall_pairwise(comm, call);
   else
-    co_await alltoall_nonblocking(all, call);
+    co_await alltoall_nonblocking(comm, call);
 }
 
 }  // namespace nearfield::sim::open_mpi

@@ -1,7 +1,7 @@
 // The sizes at which MPICH switches between algorithms of a collective, from R. Thakur, R. Rabenseifner, W. Gropp:
 // Optimization of Collective Communication Operations in MPICH, Int. J. High Performance Computing Applications
-// 19:49-66, 2005, which MPICH 1.2.7 follows; study S4, section 4.4, gives the thresholds of bcast (12 KB, 512 KB) and
-// alltoall (32 KB).
+// 19:49-66, 2005, which MPICH 1.2.7 follows; paper S4 (papers/S4/README.md), section 4.4, gives the thresholds of bcast
+// (12 KB, 512 KB) and alltoall (32 KB).
 #pragma once
 
 #include <cstdint>

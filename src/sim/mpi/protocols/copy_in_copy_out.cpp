@@ -1,7 +1,8 @@
-// Within a node (S0, section II.D): through a ring buffer in shared memory, of Messaging::ring_bytes per pair of ranks.
+// Within a node, as in paper S0 (papers/S0/README.md), section II.D: messages pass through a ring buffer in shared
+// memory, of Messaging::ring_bytes per pair of ranks.
 // The sender announces the message; when it is matched, the sender's core copies the data into the ring, slot by slot,
 // and the receiver's core copies the data out concurrently. A sender that finds the ring full resumes when a slot is
-// free. All copies and flags are accesses of the two cores. Left out: non-temporal stores.
+// free. All copies and flags are accesses of the two cores. Not modeled: non-temporal stores.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -15,15 +16,15 @@ constexpr std::size_t slots_per_ring = 4;
 
 struct RingSlot {
   Address data = 0, flag = 0;
-  bool free = true;
-  ConfigClock free_at;  // when the slot was freed last; without variants: the slot was never used
-  StepId freed_by;      // the step of the receiver's schedule that freed it
+  bool is_free = true;
+  ConfigClock freed_time;  // when the slot was freed last; without variants: the slot was never used
+  StepId freeing_step;     // the step of the receiver's schedule that freed it
 };
 
 struct SharedRing {
   std::vector<RingSlot> slots;
-  std::size_t next = 0;
-  std::deque<Message*> blocked;  // messages that wait for a free slot
+  std::size_t next_slot = 0;
+  std::deque<Message*> blocked_messages;  // messages that wait for a free slot
 };
 
 class CopyInCopyOutProtocol final : public Protocol {
@@ -48,20 +49,20 @@ class CopyInCopyOutProtocol final : public Protocol {
   Task<> copy_into_ring(Endpoint& sender, Message& message) {
     SharedRing& ring = ring_of(message);
     do {
-      const std::size_t number = ring.next;
-      RingSlot& slot = ring.slots[number];
-      if (!slot.free) {
-        ring.blocked.push_back(&message);
+      const std::size_t slot_number = ring.next_slot;
+      RingSlot& slot = ring.slots[slot_number];
+      if (!slot.is_free) {
+        ring.blocked_messages.push_back(&message);
         co_return;
       }
-      slot.free = false;
-      ring.next = (ring.next + 1) % slots_per_ring;
-      if (slot.free_at.variants() > 0) {
-        sender.wait_for_step(slot.freed_by, slot.free_at);
+      slot.is_free = false;
+      ring.next_slot = (ring.next_slot + 1) % slots_per_ring;
+      if (slot.freed_time.num_variants() > 0) {
+        sender.wait_for_step(slot.freeing_step, slot.freed_time);
         sender.node().access(sender.core(), Access::chase, slot.flag, 8);
       }
       ProtocolPacket* const packet = sender.make_packet(message, PacketKind::data);
-      packet->slot = number;
+      packet->slot = slot_number;
       packet->offset = message.sent_bytes;
       packet->bytes = std::min(slot_bytes_, message.bytes - message.sent_bytes);
       message.sent_bytes += packet->bytes;
@@ -85,28 +86,29 @@ class CopyInCopyOutProtocol final : public Protocol {
   // Frees a slot of the ring. If a sender is blocked, notifies it by a packet; otherwise sets the slot's flag, which
   // the sender reads when it reuses the slot.
   static void release_slot(Endpoint& receiver, SharedRing& ring, RingSlot& slot) {
-    slot.free = true;
-    if (!ring.blocked.empty()) {
-      Message& waiting = *ring.blocked.front();
-      ring.blocked.pop_front();
-      slot.freed_by =
-          receiver.notify_peer(*waiting.from, receiver.make_packet(waiting, PacketKind::slot_free), slot.flag);
+    slot.is_free = true;
+    if (!ring.blocked_messages.empty()) {
+      Message& blocked_message = *ring.blocked_messages.front();
+      ring.blocked_messages.pop_front();
+      slot.freeing_step = receiver.notify_peer(*blocked_message.from,
+                                               receiver.make_packet(blocked_message, PacketKind::slot_free), slot.flag);
     } else {
       receiver.node().drain(receiver.core());
       receiver.node().access(receiver.core(), Access::store, slot.flag, 8);
-      slot.freed_by = receiver.add_notify_step();
+      slot.freeing_step = receiver.add_notify_step();
     }
-    slot.free_at = receiver.now();
+    slot.freed_time = receiver.now();
   }
 
   SharedRing& ring_of(const Message& message) {
     Endpoint& sender = *message.from;
     SharedRing& ring = rings_[{sender.rank(), message.to->rank()}];
     if (ring.slots.empty()) {
-      constexpr std::uint64_t line = 256;  // each flag has a cache line of its own, at any line size
-      const Address flags = sender.node().allocate(sender.core(), slots_per_ring * (line + slot_bytes_));
+      constexpr std::uint64_t flag_spacing_bytes = 256;  // each flag has a cache line of its own, at any line size
+      const Address flags = sender.node().allocate(sender.core(), slots_per_ring * (flag_spacing_bytes + slot_bytes_));
       for (std::size_t i = 0; i < slots_per_ring; ++i)
-        ring.slots.push_back({flags + slots_per_ring * line + i * slot_bytes_, flags + i * line, true, {}});
+        ring.slots.push_back(
+            {flags + slots_per_ring * flag_spacing_bytes + i * slot_bytes_, flags + i * flag_spacing_bytes, true, {}});
     }
     return ring;
   }
@@ -119,6 +121,6 @@ class CopyInCopyOutProtocol final : public Protocol {
 
 extern const ProtocolSpec copy_in_copy_out_protocol;
 const ProtocolSpec copy_in_copy_out_protocol{"copy-in-copy-out", "through a ring in shared memory, both cores at once",
-                                             true, make_variant<Protocol, CopyInCopyOutProtocol>};
+                                             true, make_implementation<Protocol, CopyInCopyOutProtocol>};
 
 }  // namespace nearfield::sim

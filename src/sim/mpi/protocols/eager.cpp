@@ -1,7 +1,7 @@
-// Between nodes, up to the eager limit (S0, section II.D): through a bounce buffer of the sender and a pool of
-// preposted buffers of the receiver. Bounce buffers are reused last in, first out. The receiver's buffers are used in
-// turn, since the NIC takes them first in, first out. The pool grows when all its buffers hold unexpected messages.
-// Left out: credits, which would throttle the sender instead.
+// Between nodes, up to the eager limit, as in paper S0 (papers/S0/README.md), section II.D: messages pass through a
+// bounce buffer of the sender and a pool of preposted buffers of the receiver. Bounce buffers are reused last in, first
+// out. The NIC takes the receiver's buffers first in, first out, so they are used in turn. The pool grows when all its
+// buffers hold unexpected messages. Not modeled: credits, which would throttle the sender instead.
 #include <deque>
 #include <unordered_map>
 
@@ -10,7 +10,7 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr int pool_buffers = 16;  // per rank; as many as Open MPI allocates per peer for eager RDMA
+constexpr int buffers_per_pool = 16;  // per rank; as many as Open MPI allocates per peer for eager RDMA
 
 class EagerProtocol final : public StagedProtocol {
  public:
@@ -26,10 +26,11 @@ class EagerProtocol final : public StagedProtocol {
   }
   Address acquire_receive_buffer(Endpoint& receiver, std::uint64_t) override {
     auto& pool = buffer_pool_of(receiver);
-    const std::uint64_t spacing = (buffer_bytes_ + line - 1) / line * line;
+    const std::uint64_t buffer_spacing_bytes =
+        (buffer_bytes_ + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
     if (pool.empty()) {
-      const Address begin = receiver.node().allocate(receiver.core(), spacing * pool_buffers);
-      for (std::uint64_t i = 0; i < pool_buffers; ++i) pool.push_back(begin + i * spacing);
+      const Address begin = receiver.node().allocate(receiver.core(), buffer_spacing_bytes * buffers_per_pool);
+      for (std::uint64_t i = 0; i < buffers_per_pool; ++i) pool.push_back(begin + i * buffer_spacing_bytes);
     }
     const Address buffer = pool.front();
     pool.pop_front();
@@ -41,7 +42,7 @@ class EagerProtocol final : public StagedProtocol {
 
   std::deque<Address>& buffer_pool_of(Endpoint& receiver) { return pools_[receiver.rank()]; }
 
-  static constexpr std::uint64_t line = 256;  // buffers are line-aligned, at any line size
+  static constexpr std::uint64_t alignment_bytes = 256;  // buffers are line-aligned, at any line size
   std::uint64_t buffer_bytes_;
   std::unordered_map<int, std::deque<Address>> pools_;  // by rank
 };
@@ -49,6 +50,6 @@ class EagerProtocol final : public StagedProtocol {
 }  // namespace
 
 const ProtocolSpec eager_protocol{"eager", "through internal buffers on both sides, without a handshake", false,
-                                  make_variant<Protocol, EagerProtocol>};
+                                  make_implementation<Protocol, EagerProtocol>};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,7 @@
 // Within a node, up to the eager limit: the sender's core copies the message into a buffer in shared memory and
-// notifies the receiver, whose core copies the message out when it is matched. The buffers are the sender's, reused
-// last in, first out. A message of up to Messaging::inline_bytes is in the line that the receiver reads anyway. A send
-// of more than Messaging::unattended_bytes completes when the receiver has returned the buffer.
+// notifies the receiver, whose core copies the message out when it is matched. The buffers belong to the sender and are
+// reused last in, first out. A message of up to Messaging::inline_bytes is stored in the line that the receiver reads
+// anyway. A send of more than Messaging::unattended_bytes completes when the receiver has returned the buffer.
 #include "machine/machine.hpp"
 #include "sim/mpi/endpoint.hpp"
 
@@ -16,8 +16,8 @@ class NodeEagerProtocol final : public Protocol {
     if (is_inline(sender, message)) {
       sender.node().touch(sender.core(), Access::load, message.data, 0, message.bytes);
     } else if (message.bytes > 0) {
-      message.staged_out = sender.scratch_pool().acquire(message.bytes);
-      sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
+      message.send_staging = sender.scratch_pool().acquire(message.bytes);
+      sender.copy_now(Buffer(message.send_staging, message.bytes), message.data, message.bytes);
     }
     sender.notify_peer(*message.to, sender.make_packet(message, PacketKind::arrived));
     if (!is_attended(sender, message)) sender.complete_message(message, message.send);
@@ -29,10 +29,10 @@ class NodeEagerProtocol final : public Protocol {
       receiver.complete_message(message, message.receive);
       co_return;
     }
-    co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_out, message.bytes), 0, message.bytes);
-    if (message.bytes > 0) message.from->scratch_pool().release(message.staged_out, message.bytes);
+    co_await receiver.copy(message.receive->buffer, 0, Buffer(message.send_staging, message.bytes), 0, message.bytes);
+    if (message.bytes > 0) message.from->scratch_pool().release(message.send_staging, message.bytes);
     if (is_attended(receiver, message))
-      receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));
+      receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::received));
     receiver.complete_message(message, message.receive);
   }
 
@@ -53,6 +53,6 @@ class NodeEagerProtocol final : public Protocol {
 }  // namespace
 
 const ProtocolSpec node_eager_protocol{"node-eager", "through a buffer in shared memory, without a handshake", true,
-                                       make_variant<Protocol, NodeEagerProtocol>};
+                                       make_implementation<Protocol, NodeEagerProtocol>};
 
 }  // namespace nearfield::sim

@@ -1,8 +1,8 @@
-// Between nodes, above the eager limit (S0, section II.D): the sender sends an RTS (ready to send). When it is matched,
-// data goes from user memory to user memory by RDMA, in pieces: the receiver registers a piece of its buffer and sends
-// a CTS (clear to send), and the sender registers and sends its piece, so that registration overlaps with the transfer
-// of the previous piece. Non-contiguous data is packed first, and unpacked at the end. Left out: a registration cache,
-// data in the RTS.
+// Between nodes, above the eager limit, as in paper S0 (papers/S0/README.md), section II.D: the sender sends an RTS
+// (ready to send). When it is matched, data goes from user memory to user memory by RDMA, in pieces: the receiver
+// registers a piece of its buffer and sends a CTS (clear to send), and the sender registers and sends its piece, so
+// that registration overlaps with the transfer of the previous piece. Non-contiguous data is packed first, and unpacked
+// at the end. Not modeled: a registration cache, data in the RTS.
 #include <algorithm>
 
 #include "sim/mpi/endpoint.hpp"
@@ -17,21 +17,21 @@ class RendezvousProtocol final : public Protocol {
   void start_send(Endpoint& sender, Message& message) override {
     message.data.address = sender.acquire_pack_buffer(message);
     NicTransfer rts = sender.post_command(message);
-    rts.arrival = PacketKind::arrived;
+    rts.arrival_packet = PacketKind::arrived;
     sender.node_state().transfers.send(rts);
   }
 
   Task<> handle_match(Endpoint& receiver, Message& message) override {
-    message.staged_in = receiver.acquire_landing_buffer(*message.receive, message.bytes);
+    message.receive_staging = receiver.acquire_landing_buffer(*message.receive, message.bytes);
     std::uint64_t offset = 0;
     do {
       const std::uint64_t piece = std::min(piece_bytes, message.bytes - offset);
-      register_pages(receiver, message.staged_in + offset, piece);
+      register_pages(receiver, message.receive_staging + offset, piece);
       NicTransfer cts = receiver.post_command(message);
-      cts.arrival = PacketKind::clear_to_send;
+      cts.arrival_packet = PacketKind::clear_to_send;
       cts.part_offset = offset;
       cts.part_bytes = piece;
-      cts.part_target = message.staged_in + offset;
+      cts.part_target = message.receive_staging + offset;
       receiver.node_state().transfers.send(cts);
       co_await receiver.sync_with_engine();
       offset += piece;
@@ -58,8 +58,8 @@ class RendezvousProtocol final : public Protocol {
     piece.bytes = packet.bytes;
     piece.target = packet.target;
     if (packet.offset + packet.bytes == message.bytes) {
-      piece.arrival = PacketKind::data;
-      piece.departure = PacketKind::sent;
+      piece.arrival_packet = PacketKind::data;
+      piece.departure_packet = PacketKind::sent;
     }
     sender.node_state().transfers.send(piece);
   }
@@ -75,6 +75,6 @@ class RendezvousProtocol final : public Protocol {
 }  // namespace
 
 const ProtocolSpec rendezvous_protocol{"rendezvous", "RTS and CTS, then RDMA from user memory to user memory", false,
-                                       make_variant<Protocol, RendezvousProtocol>};
+                                       make_implementation<Protocol, RendezvousProtocol>};
 
 }  // namespace nearfield::sim

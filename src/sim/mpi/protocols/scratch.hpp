@@ -1,5 +1,5 @@
-// Internal buffers of a rank's library or of its collectives, in free lists by power-of-two size. The buffer released
-// last is reused first, since its lines are the likeliest to be cached.
+// Internal buffers of a rank's library or of its collectives, in one free list per power-of-two size. The buffer that
+// was released last is reused first, since its lines are the most likely to be cached.
 #pragma once
 
 #include <array>
@@ -18,21 +18,21 @@ class ScratchPool {
   explicit ScratchPool(std::function<Address(std::uint64_t bytes)> allocate) : allocate_(std::move(allocate)) {}
 
   Address acquire(std::uint64_t bytes) {
-    auto& free = free_list_of(bytes);
-    if (free.empty()) return allocate_(std::bit_ceil(bytes));
-    const Address buffer = free.back();
-    free.pop_back();
+    auto& free_list = free_list_of(bytes);
+    if (free_list.empty()) return allocate_(std::bit_ceil(bytes));
+    const Address buffer = free_list.back();
+    free_list.pop_back();
     return buffer;
   }
   void release(Address buffer, std::uint64_t bytes) { free_list_of(bytes).push_back(buffer); }
 
  private:
   std::vector<Address>& free_list_of(std::uint64_t bytes) {
-    return free_[static_cast<std::size_t>(std::bit_width(std::bit_ceil(bytes)))];
+    return free_lists_[static_cast<std::size_t>(std::bit_width(std::bit_ceil(bytes)))];
   }
 
   std::function<Address(std::uint64_t)> allocate_;
-  std::array<std::vector<Address>, 66> free_;
+  std::array<std::vector<Address>, 66> free_lists_;
 };
 
 }  // namespace nearfield::sim

@@ -1,6 +1,6 @@
-// Within a node, by the kernel (S0: KNEM): the sender announces the address of its data. When the message is matched,
-// the receiver's core enters the kernel, copies from the sender's buffer into its own, and notifies the sender. Each
-// page of the sender's buffer, which the kernel looks up and pins, takes Messaging::copy_page_ns more.
+// Within a node, by the kernel, as KNEM in paper S0 (papers/S0/README.md): the sender announces the address of its
+// data. When the message is matched, the receiver's core enters the kernel, copies from the sender's buffer into its
+// own, and notifies the sender. Looking up and pinning a page of the sender's buffer takes Messaging::copy_page_ns.
 #include "sim/mpi/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -9,7 +9,7 @@ namespace {
 std::uint64_t count_pages(const Buffer& buffer, std::uint64_t page_bytes) {
   std::uint64_t pages = 0;
   for (std::uint64_t offset = 0; offset < buffer.bytes();) {
-    const AddressRange run = run_at(buffer, offset);
+    const AddressRange run = contiguous_range_at(buffer, offset);
     pages += (run.address + run.bytes - 1) / page_bytes - run.address / page_bytes + 1;
     offset += run.bytes;
   }
@@ -30,7 +30,7 @@ class SingleCopyProtocol final : public Protocol {
       receiver.advance_clock(ps_from_ns(static_cast<double>(pages) * costs.copy_page_ns));
     }
     co_await receiver.copy(message.receive->buffer, 0, message.data, 0, message.bytes);
-    receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::taken));
+    receiver.notify_peer(*message.from, receiver.make_packet(message, PacketKind::received));
     receiver.complete_message(message, message.receive);
   }
 
@@ -44,6 +44,6 @@ class SingleCopyProtocol final : public Protocol {
 
 extern const ProtocolSpec single_copy_protocol;
 const ProtocolSpec single_copy_protocol{"single-copy", "the receiver's core copies from the sender's memory", true,
-                                        make_variant<Protocol, SingleCopyProtocol>};
+                                        make_implementation<Protocol, SingleCopyProtocol>};
 
 }  // namespace nearfield::sim

@@ -11,14 +11,14 @@ class StagedProtocol : public Protocol {
  public:
   void start_send(Endpoint& sender, Message& message) override {
     if (message.bytes > 0) {
-      message.staged_out = acquire_send_buffer(sender, message.bytes);
-      sender.copy_now(Buffer(message.staged_out, message.bytes), message.data, message.bytes);
+      message.send_staging = acquire_send_buffer(sender, message.bytes);
+      sender.copy_now(Buffer(message.send_staging, message.bytes), message.data, message.bytes);
     }
     NicTransfer transfer = sender.post_command(message);
-    transfer.source = message.staged_out;
+    transfer.source = message.send_staging;
     transfer.bytes = message.bytes;
-    transfer.placed = true;
-    transfer.arrival = PacketKind::arrived;
+    transfer.is_placed_on_arrival = true;
+    transfer.arrival_packet = PacketKind::arrived;
     sender.node_state().transfers.send(transfer);
     sender.complete_request(message.send);
   }
@@ -27,24 +27,25 @@ class StagedProtocol : public Protocol {
 
   void handle_payload_read(NicTransfer& transfer) override {
     Message& message = *transfer.message;
-    if (message.bytes > 0) release_send_buffer(*message.from, message.staged_out, message.bytes);
+    if (message.bytes > 0) release_send_buffer(*message.from, message.send_staging, message.bytes);
     message.from->node_state().drop_reference(message);
   }
 
   std::optional<PayloadTarget> choose_payload_target(Endpoint& receiver, Message& message,
                                                      NicTransfer& transfer) override {
-    if (message.bytes > 0) message.staged_in = acquire_receive_buffer(receiver, message.bytes);
-    return PayloadTarget{message.staged_in, transfer.first};
+    if (message.bytes > 0) message.receive_staging = acquire_receive_buffer(receiver, message.bytes);
+    return PayloadTarget{message.receive_staging, transfer.first_byte_arrival};
   }
 
   Task<> handle_match(Endpoint& receiver, Message& message) override {
-    co_await receiver.copy(message.receive->buffer, 0, Buffer(message.staged_in, message.bytes), 0, message.bytes);
-    if (message.bytes > 0) release_receive_buffer(receiver, message.staged_in, message.bytes);
+    co_await receiver.copy(message.receive->buffer, 0, Buffer(message.receive_staging, message.bytes), 0,
+                           message.bytes);
+    if (message.bytes > 0) release_receive_buffer(receiver, message.receive_staging, message.bytes);
     receiver.complete_message(message, message.receive);
   }
 
  private:
-  // Acquire and release the internal buffers for a message of `bytes`; by default, of the same size.
+  // Acquire and release the internal buffers for a message of `bytes`. By default, the buffers have that size.
   virtual Address acquire_send_buffer(Endpoint& sender, std::uint64_t bytes) {
     return sender.scratch_pool().acquire(bytes);
   }

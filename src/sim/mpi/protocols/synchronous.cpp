@@ -1,7 +1,7 @@
-// S3's synchronous mode of the T3E: when the message is matched, data goes from memory to memory through E-registers,
-// bypassing the caches, element by element if the data is strided. The sender's core loads a block of registers and
-// sends it; the block is stored at the receiver. Simplified: the receiver's core, which waits anyway, stores the block;
-// on a T3E the memory is written without the core.
+// The synchronous mode of the T3E in paper S3 (papers/S3/README.md): when the message is matched, data goes from memory
+// to memory through E-registers, bypassing the caches, element by element if the data is strided. The sender's core
+// loads a block of registers and sends it; the block is stored at the receiver. Simplified: the receiver's core, which
+// waits anyway, stores the block; on a T3E the memory is written without the core.
 #include <algorithm>
 
 #include "sim/mpi/endpoint.hpp"
@@ -9,7 +9,7 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t block_bytes = 512 * 8;  // S3, section 3: 512 E-registers for users
+constexpr std::uint64_t block_bytes = 512 * 8;  // paper S3, section 3: users have 512 E-registers
 
 class SynchronousProtocol final : public Protocol {
  public:
@@ -24,7 +24,8 @@ class SynchronousProtocol final : public Protocol {
 
   // Drops the sender's reference to the message when the last block has departed.
   void handle_payload_read(NicTransfer& transfer) override {
-    if (transfer.arrival == PacketKind::data && transfer.part_offset + transfer.part_bytes == transfer.message->bytes)
+    if (transfer.arrival_packet == PacketKind::data &&
+        transfer.part_offset + transfer.part_bytes == transfer.message->bytes)
       transfer.from->node_state().drop_reference(*transfer.message);
   }
 
@@ -38,7 +39,7 @@ class SynchronousProtocol final : public Protocol {
  private:
   static void send_control_message(Endpoint& from, Message& message, PacketKind kind) {
     NicTransfer transfer = from.post_command(message);
-    transfer.arrival = kind;
+    transfer.arrival_packet = kind;
     from.node_state().transfers.send(transfer);
   }
 
@@ -48,8 +49,8 @@ class SynchronousProtocol final : public Protocol {
       block.message = &message;
       block.from = &sender;
       block.to = message.to;
-      block.arrival = PacketKind::data;
-      block.quiet = true;
+      block.arrival_packet = PacketKind::data;
+      block.is_silent = true;
       block.part_offset = message.sent_bytes;
       block.part_bytes = block.bytes = std::min(block_bytes, message.bytes - message.sent_bytes);
       sender.node().touch(sender.core(), Access::load_nontemporal, message.data, message.sent_bytes, block.bytes);
@@ -74,6 +75,6 @@ class SynchronousProtocol final : public Protocol {
 }  // namespace
 
 const ProtocolSpec synchronous_protocol{"synchronous", "memory to memory past the caches, when both are there (T3E)",
-                                        false, make_variant<Protocol, SynchronousProtocol>};
+                                        false, make_implementation<Protocol, SynchronousProtocol>};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,7 @@
-// S4's MPI-MIAMI: OS bypass and zero copy for every message size. The NIC reads the sender's buffer. The receiver's NIC
-// matches messages: if the receive is posted, it writes the payload into the receiver's buffer; otherwise it holds the
-// payload until the receive is posted. After the payload, the NIC writes an event. Non-contiguous data is packed first
-// and unpacked at the end. Left out: the limited memory of a NIC.
+// MPI-MIAMI of paper S4 (papers/S4/README.md): OS bypass and zero copy for every message size. The NIC reads the
+// sender's buffer. The receiver's NIC matches messages: if the receive is posted, it writes the payload into the
+// receiver's buffer; otherwise it holds the payload until the receive is posted. After the payload, the NIC writes an
+// event. Non-contiguous data is packed first and unpacked at the end. Not modeled: the limited memory of a NIC.
 #include "sim/mpi/endpoint.hpp"
 
 namespace nearfield::sim {
@@ -14,9 +14,9 @@ class ZeroCopyProtocol final : public Protocol {
     NicTransfer transfer = sender.post_command(message);
     transfer.source = source;
     transfer.bytes = message.bytes;
-    transfer.placed = true;
-    transfer.arrival = PacketKind::data;
-    transfer.departure = PacketKind::sent;
+    transfer.is_placed_on_arrival = true;
+    transfer.arrival_packet = PacketKind::data;
+    transfer.departure_packet = PacketKind::sent;
     sender.node_state().transfers.send(transfer);
   }
 
@@ -26,15 +26,15 @@ class ZeroCopyProtocol final : public Protocol {
   // holds the payload until then.
   std::optional<PayloadTarget> choose_payload_target(Endpoint& receiver, Message& message,
                                                      NicTransfer& transfer) override {
-    message.receive = receiver.match_arrival(message, transfer.first);
+    message.receive = receiver.match_arrival(message, transfer.first_byte_arrival);
     if (!message.receive) return {};
-    const ConfigClock& since = message.receive->posted;
-    if (since.first() > receiver.node_state().engine.now()) {
+    const ConfigClock& post_time = message.receive->post_time;
+    if (post_time.first() > receiver.node_state().engine.now()) {
       schedule_held_write(receiver, message);
       return {};
     }
     return PayloadTarget{receiver.acquire_landing_buffer(*message.receive, message.bytes),
-                         later(transfer.first, since)};
+                         later(transfer.first_byte_arrival, post_time)};
   }
 
   void handle_posted_receive(Endpoint& receiver, Message& message) override { schedule_held_write(receiver, message); }
@@ -55,12 +55,13 @@ class ZeroCopyProtocol final : public Protocol {
  private:
   // Writes the held payload at the time at which the receive is posted.
   static void schedule_held_write(Endpoint& receiver, Message& message) {
-    const auto act = [](void* what) {
-      auto& message = *static_cast<Message*>(what);
-      message.to->node_state().transfers.write_held(
-          *message.held, message.to->acquire_landing_buffer(*message.receive, message.bytes), message.receive->posted);
+    const auto write_payload = [](void* argument) {
+      auto& message = *static_cast<Message*>(argument);
+      message.to->node_state().transfers.write_held(*message.held_transfer,
+                                                    message.to->acquire_landing_buffer(*message.receive, message.bytes),
+                                                    message.receive->post_time);
     };
-    receiver.node_state().engine.schedule(message.receive->posted.first(), act, &message);
+    receiver.node_state().engine.schedule(message.receive->post_time.first(), write_payload, &message);
   }
 };
 
@@ -68,6 +69,6 @@ class ZeroCopyProtocol final : public Protocol {
 
 extern const ProtocolSpec zero_copy_protocol;
 const ProtocolSpec zero_copy_protocol{"zero-copy", "NIC to NIC, user memory to user memory, matched by the NIC", false,
-                                      make_variant<Protocol, ZeroCopyProtocol>};
+                                      make_implementation<Protocol, ZeroCopyProtocol>};
 
 }  // namespace nearfield::sim

@@ -12,40 +12,40 @@ class FatTree final : public Topology {
  public:
   FatTree(const nearfield::Network& network, int) : Topology(network.shape.front()) {
     for (const int number : network.shape) {
-      nodes_ *= number;
-      below_.push_back(nodes_);
+      num_nodes_ *= number;
+      nodes_below_.push_back(num_nodes_);
     }
     int first = 0;
-    for (const int below : below_) {
+    for (const int below : nodes_below_) {
       first_switch_.push_back(first);
-      first += nodes_ / below;
+      first += num_nodes_ / below;
     }
   }
 
-  int max_nodes() const override { return nodes_; }
+  int max_nodes() const override { return num_nodes_; }
   // Between two levels there are one uplink and one downlink per node.
-  int num_links() const override { return (num_levels() - 1) * 2 * nodes_; }
+  int num_links() const override { return (num_levels() - 1) * 2 * num_nodes_; }
   Link link(int number) const override {
-    const int level = number / (2 * nodes_);
-    const bool up = number % (2 * nodes_) < nodes_;
-    const int place = number % nodes_;
-    const int lower = switch_above(level, place), upper = switch_above(level + 1, place);
+    const int level = number / (2 * num_nodes_);
+    const bool up = number % (2 * num_nodes_) < num_nodes_;
+    const int index = number % num_nodes_;
+    const int lower = switch_above(level, index), upper = switch_above(level + 1, index);
     return up ? Link{lower, upper} : Link{upper, lower};
   }
-  int hops(int from, int to) const override { return 2 * lowest_common_level(from, to); }
+  int num_hops(int from, int to) const override { return 2 * lowest_common_level(from, to); }
   void route(int from, int to, std::vector<int>& links) const override {
     links.clear();
     const int top = lowest_common_level(from, to);
     for (int level = 0; level < top; ++level) {
       const int width = nodes_below(level);
-      links.push_back(level * 2 * nodes_ + from / width * width + to % width);
+      links.push_back(level * 2 * num_nodes_ + from / width * width + to % width);
     }
-    for (int level = top - 1; level >= 0; --level) links.push_back(level * 2 * nodes_ + nodes_ + to);
+    for (int level = top - 1; level >= 0; --level) links.push_back(level * 2 * num_nodes_ + num_nodes_ + to);
   }
 
  private:
-  int num_levels() const { return static_cast<int>(below_.size()); }
-  int nodes_below(int level) const { return below_[static_cast<std::size_t>(level)]; }
+  int num_levels() const { return static_cast<int>(nodes_below_.size()); }
+  int nodes_below(int level) const { return nodes_below_[static_cast<std::size_t>(level)]; }
   int switch_above(int level, int node) const {
     return first_switch_[static_cast<std::size_t>(level)] + node / nodes_below(level);
   }
@@ -55,8 +55,8 @@ class FatTree final : public Topology {
     return level;
   }
 
-  int nodes_ = 1;
-  std::vector<int> below_;         // nodes below a switch, per level
+  int num_nodes_ = 1;
+  std::vector<int> nodes_below_;   // nodes below a switch, per level
   std::vector<int> first_switch_;  // number of the first switch, per level
 };
 
@@ -66,7 +66,7 @@ extern const TopologySpec fat_tree_topology;
 const TopologySpec fat_tree_topology{"fat-tree",
                                      "levels of switches, none narrower than another",
                                      "children per switch, from the nodes up",
-                                     make_variant<Topology, FatTree>,
+                                     make_implementation<Topology, FatTree>,
                                      1,
                                      8};
 

@@ -1,7 +1,7 @@
-// Chooses targets by message size and by counters, which S4 leaves as future work (section 6). Small messages and
-// events go near the core (the L2), medium messages to the last level, long messages to memory. After every window of
-// injected lines, the policy checks how many of these lines were evicted unused. If too many were, the policy writes to
-// memory for as many lines as `pause` windows have, then injects again.
+// Chooses targets by message size and by counters, which paper S4 (papers/S4/README.md), section 6, leaves as future
+// work. Events and small messages go to the L2, medium messages to the last-level cache, long messages to memory. After
+// every window of injected lines, the policy checks how many of these lines were evicted unused. If too many were, the
+// policy writes to memory for as many lines as `pause` windows have, then injects again.
 #include <algorithm>
 
 #include "machine/machine.hpp"
@@ -16,28 +16,30 @@ class Adaptive final : public Policy {
   Adaptive(const Machine& machine, const PolicyValues& values)
       : limits_{static_cast<std::uint64_t>(values[0]), static_cast<std::uint64_t>(values[1]),
                 static_cast<std::uint64_t>(values[2]), static_cast<std::uint64_t>(values[3])},
-        last_(static_cast<int>(machine.caches.size()) - 1),
-        near_(std::min(1, last_)),
+        last_level_(static_cast<int>(machine.caches.size()) - 1),
+        near_level_(std::min(1, last_level_)),
         max_bytes_(machine.caches.back().size_bytes / 2) {
     for (const auto& cache : machine.caches)
-      line_ = std::max(line_, static_cast<std::uint64_t>(cache.line_bytes / std::max(1, cache.sub_blocks)));
+      line_bytes_ = std::max(line_bytes_, static_cast<std::uint64_t>(cache.line_bytes / std::max(1, cache.sub_blocks)));
   }
 
   InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader& counters) override {
     const bool header = incoming.kind == IncomingWrite::Kind::header;
-    const std::uint64_t lines = header ? 1 : incoming.bytes / line_;
-    if (paused_ > 0) {
-      paused_ -= std::min(paused_, lines);
-      if (paused_ == 0) end_window(counters);  // evictions during the pause belong to the window before it
+    const std::uint64_t lines = header ? 1 : incoming.bytes / line_bytes_;
+    if (remaining_pause_lines_ > 0) {
+      remaining_pause_lines_ -= std::min(remaining_pause_lines_, lines);
+      if (remaining_pause_lines_ == 0)
+        end_window(counters);  // evictions during the pause belong to the window before it
       return {};
     }
     if (!header && incoming.message_bytes > max_bytes_) return {};
-    injected_ += lines;
-    if (injected_ >= limits_.window && end_window(counters)) {
-      paused_ = limits_.window * limits_.pause;
+    injected_lines_ += lines;
+    if (injected_lines_ >= limits_.window && end_window(counters)) {
+      remaining_pause_lines_ = limits_.window * limits_.pause;
       return {};
     }
-    return target_in_level(header || incoming.message_bytes <= limits_.small_bytes ? near_ : last_, incoming);
+    return target_in_level(header || incoming.message_bytes <= limits_.small_bytes ? near_level_ : last_level_,
+                           incoming);
   }
 
  private:
@@ -48,21 +50,21 @@ class Adaptive final : public Policy {
       injections += level.injections;
       unused += level.injected_unused;
     }
-    const Count window = injections - injections_, leaked = unused - unused_;
-    injections_ = injections;
-    unused_ = unused;
-    injected_ = 0;
-    return leaked * 100 > window * limits_.leak_percent;
+    const Count window = injections - injections_before_window_, lost_unused = unused - unused_before_window_;
+    injections_before_window_ = injections;
+    unused_before_window_ = unused;
+    injected_lines_ = 0;
+    return lost_unused * 100 > window * limits_.leak_percent;
   }
 
   struct {
     std::uint64_t small_bytes, window, leak_percent, pause;
   } limits_;
-  int last_, near_;
+  int last_level_, near_level_;
   std::uint64_t max_bytes_;
-  std::uint64_t line_ = 1;
-  std::uint64_t injected_ = 0, paused_ = 0;  // lines
-  Count injections_ = 0, unused_ = 0;        // the counters when the current window began
+  std::uint64_t line_bytes_ = 1;
+  std::uint64_t injected_lines_ = 0, remaining_pause_lines_ = 0;   // lines
+  Count injections_before_window_ = 0, unused_before_window_ = 0;  // the counters when the current window began
 };
 
 }  // namespace
@@ -76,6 +78,6 @@ const PolicySpec adaptive_policy{
      {"leak_percent", 25, 0, 100, "lost unused, of a window, that is too much"},
      {"pause", 4, 1, 1 << 20, "windows that then go to memory"}},
     1,
-    make_variant<Policy, Adaptive>};
+    make_implementation<Policy, Adaptive>};
 
 }  // namespace nearfield::sim

@@ -1,7 +1,6 @@
 // Intel's Data Direct I/O: all device writes, of any size, go to the LLC, but only into a few ways of a set (two by
-// default; the IIO LLC WAYS register of a processor gives the number). Left out: real DDIO updates a line in place if
-// the LLC holds it outside these ways, and writes memory only on eviction. Here memory is written at once, as with
-// every policy.
+// default; the IIO LLC WAYS register of a processor gives the number). Unlike real DDIO, a line that the LLC holds
+// outside these ways is not updated in place, and memory is written at once, as with every policy, not on eviction.
 #include <stdexcept>
 #include <string>
 
@@ -36,7 +35,7 @@ const PolicySpec ddio_policy{"ddio",
                              "everything into a few ways of the last-level cache (Intel DDIO)",
                              {{"ways", 2, 1, 1024, "ways of a set that it may take"}},
                              1,
-                             make_variant<Policy, Ddio>,
+                             make_implementation<Policy, Ddio>,
                              true};
 
 }  // namespace nearfield::sim

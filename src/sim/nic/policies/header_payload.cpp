@@ -1,4 +1,4 @@
-// S4, section 2, 'hl2p': the union of header-l2 for events and payload-l3 for payload.
+// Paper S4 (papers/S4/README.md), section 2, 'hl2p': events as with header-l2, payload as with payload-l3.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
@@ -26,6 +26,6 @@ const PolicySpec header_payload_policy{"header-payload",
                                        "events into the L2, payload up to half the L3 into the L3 (S4: hl2p)",
                                        {},
                                        3,
-                                       make_variant<Policy, HeaderPayload>};
+                                       make_implementation<Policy, HeaderPayload>};
 
 }  // namespace nearfield::sim

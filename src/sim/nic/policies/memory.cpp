@@ -1,4 +1,5 @@
-// S4's baseline: incoming data is written to memory, and cached copies are invalidated.
+// The baseline of paper S4 (papers/S4/README.md): incoming data is written to memory, and cached copies are
+// invalidated.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
@@ -12,6 +13,7 @@ class ToMemory final : public Policy {
 }  // namespace
 
 extern const PolicySpec memory_policy;
-const PolicySpec memory_policy{"memory", "to memory only (the papers' base)", {}, 0, make_variant<Policy, ToMemory>};
+const PolicySpec memory_policy{
+    "memory", "to memory only (the papers' base)", {}, 0, make_implementation<Policy, ToMemory>};
 
 }  // namespace nearfield::sim

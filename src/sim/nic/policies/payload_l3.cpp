@@ -1,5 +1,5 @@
-// S4, section 2, 'payload': payload goes to the L3, clean, and to memory: whole lines only, and only of messages of at
-// most half the L3. Events go to memory.
+// Paper S4 (papers/S4/README.md), section 2, 'payload': whole lines of the payload of messages of at most half the L3
+// are written to memory and, as clean lines, to the L3. All other payload and events go to memory only.
 #include "sim/nic/policy.hpp"
 
 namespace nearfield::sim {
@@ -21,6 +21,6 @@ class PayloadL3 final : public Policy {
 
 extern const PolicySpec payload_l3_policy;
 const PolicySpec payload_l3_policy{
-    "payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, make_variant<Policy, PayloadL3>};
+    "payload-l3", "payload up to half the L3 into the L3 (S4: payload)", {}, 3, make_implementation<Policy, PayloadL3>};
 
 }  // namespace nearfield::sim

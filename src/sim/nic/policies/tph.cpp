@@ -1,6 +1,7 @@
-// PCIe's TLP processing hints, as AMD's SDCI and RDMA libraries use them: each buffer has a target. Payload for steered
-// buffers (Rank::steer) goes to their cache level, all other payload to memory. The event queue is also such a buffer,
-// steered to the L2 unless the parameter `header` names another level.
+// PCIe's TLP processing hints (TPH), as AMD's Smart Data Cache Injection (SDCI) and RDMA libraries use them: each
+// buffer has a target. Payload for a steered buffer (Rank::steer) goes to the cache level to which the buffer is
+// steered, all other payload to memory. The event queue is steered to the L2 unless the parameter `header` names
+// another level.
 #include <algorithm>
 
 #include "sim/nic/policy.hpp"
@@ -11,14 +12,15 @@ namespace {
 class Tph final : public Policy {
  public:
   Tph(const Machine& machine, const PolicyValues& values)
-      : levels_(static_cast<int>(machine.caches.size())), header_level_(static_cast<int>(values[0])) {}
+      : num_levels_(static_cast<int>(machine.caches.size())), header_level_(static_cast<int>(values[0])) {}
   InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
-    const int level = incoming.kind == IncomingWrite::Kind::header ? header_level_ - 1 : incoming.steered.value_or(-1);
-    return level < 0 ? InjectionTarget{} : target_in_level(std::min(level, levels_ - 1), incoming);
+    const int level =
+        incoming.kind == IncomingWrite::Kind::header ? header_level_ - 1 : incoming.steered_level.value_or(-1);
+    return level < 0 ? InjectionTarget{} : target_in_level(std::min(level, num_levels_ - 1), incoming);
   }
 
  private:
-  int levels_, header_level_;
+  int num_levels_, header_level_;
 };
 
 }  // namespace
@@ -28,6 +30,6 @@ const PolicySpec tph_policy{"tph",
                             "each buffer to where it was steered (PCIe TPH, AMD SDCI)",
                             {{"header", 2, 0, 8, "cache level of the event queue, 1: nearest; 0: memory"}},
                             1,
-                            make_variant<Policy, Tph>};
+                            make_implementation<Policy, Tph>};
 
 }  // namespace nearfield::sim

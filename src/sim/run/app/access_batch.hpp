@@ -1,4 +1,4 @@
-// Collects the accesses and the arithmetic of a loop, and simulates them some hundred at a time:
+// Collects the accesses and the arithmetic of a loop, and simulates them in batches:
 //
 //   AccessBatch batch(rank);
 //   for (...) {
@@ -36,7 +36,7 @@ class AccessBatch {
   void gather_word(Address address) { add_sweep({Access::gather, 8, address, 1, 0}); }
 
   // Add arithmetic to each access of the last call: a chain of dependent floating-point instructions, or independent
-  // ones. The arithmetic overlaps with the issue of `accesses` accesses; only the rest takes time.
+  // instructions. The arithmetic overlaps with the issue of `accesses` accesses; only the time beyond that counts.
   void add_dependent_flops(double flops, double accesses) {
     add_cycles(flops * rank_.core().flop_latency_cycles, accesses);
   }

@@ -1,10 +1,10 @@
-// AMG of the Sequoia benchmarks (S4, section 3): the solve phase of the benchmark's default problem, conjugate
-// gradients preconditioned by algebraic multigrid. The operators of all levels, the number of iterations and the
-// communication pattern come from a real setup (multigrid.hpp), which is not simulated, as in S4. Every product,
-// relaxation and vector operation makes the accesses of hypre's loops, every exchange makes hypre's calls of Irecv,
-// Isend and Waitall, and every dot product makes an allreduce of 8 bytes. The arithmetic is a multiply-add for each
-// element of a sparse row or of a dot product, which depends on the previous sum, as in hypre's loops. Left out: the
-// setup phase's accesses and messages, divisions, loop overhead beyond the cost of an access.
+// AMG of the Sequoia benchmarks, as in paper S4 (papers/S4/README.md), section 3: the solve phase of the benchmark's
+// default problem, conjugate gradients preconditioned by algebraic multigrid. The operators of all levels, the number
+// of iterations and the communication pattern come from a real setup (multigrid.hpp), which is not simulated, as in S4.
+// Every product, relaxation and vector operation makes the accesses of hypre's loops, every exchange makes hypre's
+// calls of Irecv, Isend and Waitall, and every dot product makes an allreduce of 8 bytes. The arithmetic is a
+// multiply-add for each element of a sparse row or of a dot product, which depends on the previous sum, as in hypre's
+// loops. Not modeled: the setup phase's accesses and messages, divisions, loop overhead beyond the cost of an access.
 #include <cmath>
 #include <stdexcept>
 
@@ -17,7 +17,8 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr std::uint64_t word = 8, smallest = 48 * word;  // bytes of one rank's unknowns without refinement
+constexpr std::uint64_t word_bytes = 8,
+                        min_unknowns_bytes = 48 * word_bytes;  // bytes of one rank's unknowns without refinement
 constexpr int tag = 1 << 20;
 
 // One rank's part of a level.
@@ -25,12 +26,12 @@ struct GridLevel {
   std::uint64_t rows = 0;
   RankMatrix matrix, interpolation;
   Address u = 0, f = 0, residual = 0, weights = 0;
-  std::uint64_t vector_bytes() const { return rows * word; }
+  std::uint64_t vector_bytes() const { return rows * word_bytes; }
 };
 
 struct RankPart {
   std::vector<GridLevel> grids;
-  std::unique_ptr<RankCommunicator> all;
+  std::unique_ptr<RankCommunicator> comm;
   Address x = 0, r = 0, p = 0, s = 0;
   Address sum = 0, total = 0;  // arguments of the allreduce
 };
@@ -39,7 +40,7 @@ class PcgSolve {
  public:
   PcgSolve(Rank& rank, RankPart& part, int iterations) : rank_(rank), part_(part), iterations_(iterations) {}
 
-  // Follows hypre's pcg.c: the initial residual, then iterations.
+  // Computes the initial residual, then iterates, as hypre's pcg.c does.
   Task<> run_pcg() {
     GridLevel& finest = part_.grids.front();
     co_await multiply(rank_, finest.matrix, part_.x, part_.r, true);
@@ -89,11 +90,11 @@ class PcgSolve {
     AccessBatch batch(rank_);
     for (std::uint64_t i = 0; i < 2 * grid.rows; ++i) {
       const std::uint64_t row = i < grid.rows ? i : 2 * grid.rows - 1 - i;
-      batch.load(grid.f + row * word);
-      batch.load(grid.weights + row * word);
-      access_row(batch, grid.matrix.own, row, grid.u, true);
-      access_row(batch, grid.matrix.others, row, grid.matrix.in, true);
-      batch.store(grid.u + row * word);
+      batch.load(grid.f + row * word_bytes);
+      batch.load(grid.weights + row * word_bytes);
+      access_row(batch, grid.matrix.own_columns, row, grid.u, true);
+      access_row(batch, grid.matrix.other_columns, row, grid.matrix.receive_buffer, true);
+      batch.store(grid.u + row * word_bytes);
       if (batch.is_full()) co_await batch.flush();
     }
     co_await batch.flush();
@@ -101,16 +102,16 @@ class PcgSolve {
 
   Task<> dot_product(Address a, Address b) {
     AccessBatch batch(rank_);
-    for (std::uint64_t at = 0; at < part_.grids.front().vector_bytes(); at += word) {
+    for (std::uint64_t at = 0; at < part_.grids.front().vector_bytes(); at += word_bytes) {
       batch.load(a + at);
       batch.load(b + at);
       batch.add_dependent_flops(1, 2);
       if (batch.is_full()) co_await batch.flush();
     }
     co_await batch.flush();
-    co_await rank_.write(part_.sum, word);
-    co_await allreduce_collective.run(*part_.all, {part_.sum, part_.total, word, 0});
-    co_await rank_.read(part_.total, word);
+    co_await rank_.write(part_.sum, word_bytes);
+    co_await allreduce_collective.run(*part_.comm, {part_.sum, part_.total, word_bytes, 0});
+    co_await rank_.read(part_.total, word_bytes);
   }
 
   Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().vector_bytes()); }
@@ -123,19 +124,20 @@ class PcgSolve {
 class Amg final : public Workload {
  public:
   Amg(int ranks, int refinement) : parts_(static_cast<std::size_t>(ranks)) {
-    auto problem = multigrid::amg_problem(ranks, refinement);
-    const auto levels = multigrid::build_hierarchy(std::move(problem.matrix), std::move(problem.first));
+    auto problem = multigrid::make_amg_problem(ranks, refinement);
+    const auto levels = multigrid::build_hierarchy(std::move(problem.matrix), std::move(problem.first_row_by_rank));
     iterations_ = multigrid::count_pcg_iterations(levels);
     for (std::size_t l = 0; l < levels.size(); ++l) {
-      auto matrices = partition_by_rows(levels[l].matrix, levels[l].first, levels[l].first);
-      std::vector<RankMatrix> down(parts_.size());
+      auto matrices = partition_by_rows(levels[l].matrix, levels[l].first_row_by_rank, levels[l].first_row_by_rank);
+      std::vector<RankMatrix> interpolations(parts_.size());
       if (l + 1 < levels.size())
-        down = partition_by_rows(levels[l].interpolation, levels[l].first, levels[l + 1].first);
+        interpolations =
+            partition_by_rows(levels[l].interpolation, levels[l].first_row_by_rank, levels[l + 1].first_row_by_rank);
       for (std::size_t r = 0; r < parts_.size(); ++r) {
         GridLevel grid;
-        grid.rows = matrices[r].own.row_count();
+        grid.rows = matrices[r].own_columns.num_rows();
         grid.matrix = std::move(matrices[r]);
-        grid.interpolation = std::move(down[r]);
+        grid.interpolation = std::move(interpolations[r]);
         parts_[r].grids.push_back(std::move(grid));
       }
     }
@@ -143,7 +145,7 @@ class Amg final : public Workload {
 
   Task<> set_up(Rank& rank) override {
     RankPart& part = part_of_rank(rank);
-    part.all = std::make_unique<RankCommunicator>(rank, tag);
+    part.comm = std::make_unique<RankCommunicator>(rank, tag);
     RankHeap heap(rank);
     for (GridLevel& grid : part.grids) {
       co_await allocate_matrix(heap, grid.matrix);
@@ -153,7 +155,7 @@ class Amg final : public Workload {
     }
     for (Address* vector : {&part.x, &part.r, &part.p, &part.s})
       co_await heap.allocate(*vector, part.grids.front().vector_bytes());
-    for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word);
+    for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word_bytes);
   }
 
   Task<> run(Rank& rank) override {
@@ -169,9 +171,9 @@ class Amg final : public Workload {
 };
 
 std::unique_ptr<Workload> make_amg(int ranks, std::uint64_t bytes) {
-  const auto refinement = static_cast<int>(std::lround(std::cbrt(static_cast<double>(bytes) / smallest)));
+  const auto refinement = static_cast<int>(std::lround(std::cbrt(static_cast<double>(bytes) / min_unknowns_bytes)));
   const auto cube = static_cast<std::uint64_t>(refinement) * static_cast<std::uint64_t>(refinement * refinement);
-  if (refinement < 1 || cube * smallest != bytes)
+  if (refinement < 1 || cube * min_unknowns_bytes != bytes)
     throw std::invalid_argument("amg: " + std::to_string(bytes) +
                                 " B of unknowns; 384 times a cube would work: 384, 3072, 10368");
   return std::make_unique<Amg>(ranks, refinement);
@@ -179,7 +181,7 @@ std::unique_ptr<Workload> make_amg(int ranks, std::uint64_t bytes) {
 
 }  // namespace
 
-// S4 uses a refinement of one, because of the simulation time.
+// Paper S4 uses a refinement of one, because of the simulation time.
 extern const ApplicationSpec amg_application;
 const ApplicationSpec amg_application{"amg",
                                       "the AMG benchmark: its default problem solved by multigrid and PCG",

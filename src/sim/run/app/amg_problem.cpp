@@ -2,8 +2,8 @@
 // that do not form a box, with jumps of the coefficients between the parts and a strong anisotropy in the last part.
 // Each part is cut into boxes, one per rank (-pooldist 1); with the refinement 1 (-r), a box has as many cells in every
 // direction as a part in the file. If the file's coefficients across parts differ by direction, the smaller coefficient
-// of both parts is taken, so that the matrix is symmetric. The last part is joined to the part before it, whose extents
-// the file's connection misses by two rows.
+// of both parts is taken, so that the matrix is symmetric. The last part is joined exactly to the preceding part; the
+// connection in the file is off by two rows.
 #include "sim/run/app/amg_problem.hpp"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace {
 constexpr int height = 4;  // cells of every part in z
 
 struct DomainPart {
-  int wide, deep;                          // cells in x and y
-  double size;                             // magnitude of the coefficients that couple cells of different parts
+  int width, depth;                        // cells in x and y
+  double coupling;                         // magnitude of the coefficients that couple cells of different parts
   double x, y, z, diagonal, antidiagonal;  // coefficients to (1 0 0), (0 1 0), (0 0 1), (1 1 0), (1 -1 0), and opposite
 };
 constexpr std::array<DomainPart, 8> parts{{{4, 3, 1, 0, 1, 1, 0, 1},
@@ -31,7 +31,7 @@ constexpr std::array<DomainPart, 8> parts{{{4, 3, 1, 0, 1, 1, 0, 1},
                                            {6, 2, 1, 1, 1, 1, 0, 0},
                                            {4, 3, 1, 0.1, 10, 0.1, 0, 0}}};
 
-// Where two parts join: a cell with the coordinates c in `part` has the coordinates c + (x, y) in `other`.
+// The joint of two parts: a cell with the coordinates c in `part` has the coordinates c + (x, y) in `other`.
 struct PartJoint {
   int part, other, x, y;
 };
@@ -58,7 +58,7 @@ class AmgDomain {
   int cells_per_rank() const { return 48 * refinement_ * refinement_ * refinement_; }
   bool contains_cell(const Cell& c) const {
     const DomainPart& part = parts[c.part];
-    return 0 <= c.x && c.x < part.wide * axis_scale(0) && 0 <= c.y && c.y < part.deep * axis_scale(1) && 0 <= c.z &&
+    return 0 <= c.x && c.x < part.width * axis_scale(0) && 0 <= c.y && c.y < part.depth * axis_scale(1) && 0 <= c.z &&
            c.z < height * axis_scale(2);
   }
   // Returns the cell of another part that coincides with `c`, a cell outside its own part. Returns part -1 if there is
@@ -75,19 +75,19 @@ class AmgDomain {
   }
   // Returns the number of a cell's unknown. A rank's unknowns are contiguous, x fastest.
   int unknown_number(const Cell& c) const {
-    const int wide = parts[c.part].wide * refinement_, deep = parts[c.part].deep * refinement_;
+    const int width = parts[c.part].width * refinement_, depth = parts[c.part].depth * refinement_;
     const int rank =
-        ((c.part * grid_[2] + c.z / (height * refinement_)) * grid_[1] + c.y / deep) * grid_[0] + c.x / wide;
-    const int inside = (c.z % (height * refinement_) * deep + c.y % deep) * wide + c.x % wide;
-    return rank * cells_per_rank() + inside;
+        ((c.part * grid_[2] + c.z / (height * refinement_)) * grid_[1] + c.y / depth) * grid_[0] + c.x / width;
+    const int local_number = (c.z % (height * refinement_) * depth + c.y % depth) * width + c.x % width;
+    return rank * cells_per_rank() + local_number;
   }
   // Returns the cells in the order of their numbers.
   std::vector<Cell> cells_by_number() const {
     std::vector<Cell> all(static_cast<std::size_t>(8 * grid_[0] * grid_[1] * grid_[2] * cells_per_rank()));
     for (int part = 0; part < 8; ++part)
       for (int z = 0; z < height * axis_scale(2); ++z)
-        for (int y = 0; y < parts[part].deep * axis_scale(1); ++y)
-          for (int x = 0; x < parts[part].wide * axis_scale(0); ++x)
+        for (int y = 0; y < parts[part].depth * axis_scale(1); ++y)
+          for (int x = 0; x < parts[part].width * axis_scale(0); ++x)
             all[unknown_number({part, x, y, z})] = {part, x, y, z};
     return all;
   }
@@ -98,14 +98,14 @@ class AmgDomain {
   std::array<int, 3> grid_;
 };
 
-struct StencilNeighbour {
+struct StencilNeighbor {
   int x, y, z;
   double coefficient;
-  bool stored;
+  bool is_stored;
 };
 
-std::vector<StencilNeighbour> stencil_neighbours(const DomainPart& part) {
-  std::vector<StencilNeighbour> list;
+std::vector<StencilNeighbor> stencil_neighbors(const DomainPart& part) {
+  std::vector<StencilNeighbor> list;
   for (const int direction : {-1, 1}) {
     list.push_back({direction, 0, 0, part.x, true});
     list.push_back({0, direction, 0, part.y, true});
@@ -120,15 +120,15 @@ std::vector<StencilNeighbour> stencil_neighbours(const DomainPart& part) {
 // axes only.
 void add_row(const AmgDomain& domain, const Cell& c, Matrix& matrix) {
   double diagonal = 0;
-  for (const StencilNeighbour& n : stencil_neighbours(parts[c.part])) {
-    const Cell neighbour{c.part, c.x + n.x, c.y + n.y, c.z + n.z};
+  for (const StencilNeighbor& n : stencil_neighbors(parts[c.part])) {
+    const Cell neighbor{c.part, c.x + n.x, c.y + n.y, c.z + n.z};
     double coefficient = n.coefficient;
-    if (domain.contains_cell(neighbour)) {
-      if (n.stored) matrix.add_entry(domain.unknown_number(neighbour), -coefficient);
-    } else if (const Cell matching = domain.matching_cell(neighbour); matching.part >= 0) {
-      const bool straight = std::abs(n.x) + std::abs(n.y) + std::abs(n.z) == 1;
-      coefficient = straight ? std::min(parts[c.part].size, parts[matching.part].size) : 0;
-      if (straight) matrix.add_entry(domain.unknown_number(matching), -coefficient);
+    if (domain.contains_cell(neighbor)) {
+      if (n.is_stored) matrix.add_entry(domain.unknown_number(neighbor), -coefficient);
+    } else if (const Cell matching = domain.matching_cell(neighbor); matching.part >= 0) {
+      const bool is_along_axis = std::abs(n.x) + std::abs(n.y) + std::abs(n.z) == 1;
+      coefficient = is_along_axis ? std::min(parts[c.part].coupling, parts[matching.part].coupling) : 0;
+      if (is_along_axis) matrix.add_entry(domain.unknown_number(matching), -coefficient);
     }
     diagonal += coefficient;
   }
@@ -138,7 +138,7 @@ void add_row(const AmgDomain& domain, const Cell& c, Matrix& matrix) {
 
 }  // namespace
 
-AmgProblem amg_problem(int ranks, int refinement) {
+AmgProblem make_amg_problem(int ranks, int refinement) {
   if (ranks < 8 || ranks % 8 != 0)
     throw std::invalid_argument("amg: " + std::to_string(ranks) +
                                 " ranks; its domain has 8 parts, so multiples of 8 would work");
@@ -146,7 +146,7 @@ AmgProblem amg_problem(int ranks, int refinement) {
   AmgProblem problem;
   problem.matrix.columns = ranks * domain.cells_per_rank();
   for (const Cell& cell : domain.cells_by_number()) add_row(domain, cell, problem.matrix);
-  for (int r = 0; r <= ranks; ++r) problem.first.push_back(r * domain.cells_per_rank());
+  for (int r = 0; r <= ranks; ++r) problem.first_row_by_rank.push_back(r * domain.cells_per_rank());
   return problem;
 }
 

@@ -7,11 +7,11 @@ namespace nearfield::sim::multigrid {
 
 struct AmgProblem {
   Matrix matrix;
-  std::vector<int> first;  // first row of each rank, and the end
+  std::vector<int> first_row_by_rank;  // first row of each rank, and the end
 };
 
 // Builds the problem for `ranks` ranks with 48 * refinement^3 unknowns each. Throws std::invalid_argument unless
 // `ranks` is a multiple of 8.
-AmgProblem amg_problem(int ranks, int refinement);
+AmgProblem make_amg_problem(int ranks, int refinement);
 
 }  // namespace nearfield::sim::multigrid

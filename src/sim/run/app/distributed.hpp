@@ -1,6 +1,6 @@
-// A matrix distributed by rows over ranks, as hypre's ParCSR. Each rank's rows have two parts: the columns of the
-// rank's own unknowns, and those of other ranks' unknowns, which the rank receives beforehand. The products are the
-// accesses and messages of one rank.
+// A matrix that is distributed by rows over ranks, like hypre's ParCSR. Each rank's rows have two parts: the columns of
+// the rank's own unknowns, and those of other ranks' unknowns, which the rank must receive first. The functions
+// simulate the accesses and messages of one rank.
 #pragma once
 
 #include <vector>
@@ -21,16 +21,16 @@ struct PeerEntries {
 // in the receive buffer.
 struct LocalMatrix {
   std::vector<int> begin, column;
-  Address begin_at = 0, column_at = 0, value_at = 0;
-  std::uint64_t row_count() const { return begin.size() - 1; }
+  Address begin_address = 0, column_address = 0, value_address = 0;
+  std::uint64_t num_rows() const { return begin.size() - 1; }
 };
 
 struct RankMatrix {
-  LocalMatrix own, others;
+  LocalMatrix own_columns, other_columns;
   std::vector<PeerEntries> sends, receives;
-  std::vector<int> gathered;   // this rank's unknowns to send, peer by peer
-  std::uint64_t received = 0;  // number of entries received from other ranks
-  Address gathered_at = 0, out = 0, in = 0;
+  std::vector<int> gathered;       // this rank's unknowns to send, peer by peer
+  std::uint64_t num_received = 0;  // number of entries received from other ranks
+  Address gathered_address = 0, send_buffer = 0, receive_buffer = 0;
 };
 
 // Partitions a matrix by rows. Returns the part of every rank, whose arrays are not allocated yet. `row_first` and
@@ -41,11 +41,11 @@ std::vector<RankMatrix> partition_by_rows(const multigrid::Matrix& matrix, const
 // Allocates the arrays of a matrix, and writes all except the send and receive buffers.
 Task<> allocate_matrix(RankHeap& heap, RankMatrix& matrix);
 
-// Loads the entries of one row, and x at their columns. `sums`: the products are accumulated in one sum.
-void access_row(AccessBatch& batch, const LocalMatrix& a, std::uint64_t row, Address x, bool sums);
-// Does one rank's part of y = A x, or of y += A x with `adds`. The exchange of x overlaps with the products of own
-// columns.
-Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool adds);
+// Loads the entries of one row, and x at their columns. `is_accumulating`: the products are accumulated in one sum.
+void access_row(AccessBatch& batch, const LocalMatrix& a, std::uint64_t row, Address x, bool is_accumulating);
+// Does one rank's part of y = A x, or of y += A x with `is_accumulating`. The exchange of x overlaps with the products
+// of own columns.
+Task<> multiply(Rank& rank, const RankMatrix& a, Address x, Address y, bool is_accumulating);
 // Does one rank's part of y = A^T x. The entries of y for other ranks are computed first; their exchange overlaps with
 // the products of own columns.
 Task<> multiply_transposed(Rank& rank, const RankMatrix& a, Address x, Address y, std::uint64_t y_count);

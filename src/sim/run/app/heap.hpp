@@ -1,5 +1,5 @@
-// A heap that places the small arrays of a simulated program contiguously, as malloc() does. Rank::allocate() alone
-// would align each array to a page, and all arrays would conflict in the same cache sets.
+// A heap that places the small arrays of a simulated program contiguously, as malloc() does. Rank::allocate() would
+// align each array to a page, so that all arrays would compete for the same cache sets.
 #pragma once
 
 #include "sim/mpi/rank.hpp"
@@ -11,13 +11,13 @@ class RankHeap {
   explicit RankHeap(Rank& rank) : rank_(rank) {}
 
   Address allocate(std::uint64_t bytes) {
-    const std::uint64_t whole = (bytes + header + alignment - 1) / alignment * alignment;
-    if (whole > left_) {
-      left_ = std::max(whole, chunk);
-      next_ = rank_.allocate(left_);
+    const std::uint64_t block_bytes = (bytes + header_bytes + alignment_bytes - 1) / alignment_bytes * alignment_bytes;
+    if (block_bytes > remaining_bytes_) {
+      remaining_bytes_ = std::max(block_bytes, chunk_bytes);
+      next_address_ = rank_.allocate(remaining_bytes_);
     }
-    left_ -= whole;
-    return std::exchange(next_, next_ + whole) + header;
+    remaining_bytes_ -= block_bytes;
+    return std::exchange(next_address_, next_address_ + block_bytes) + header_bytes;
   }
   // Allocates and writes the array.
   Task<> allocate(Address& array, std::uint64_t bytes) {
@@ -26,10 +26,10 @@ class RankHeap {
   }
 
  private:
-  static constexpr std::uint64_t chunk = 1 << 20, alignment = 16, header = 16;
+  static constexpr std::uint64_t chunk_bytes = 1 << 20, alignment_bytes = 16, header_bytes = 16;
   Rank& rank_;
-  Address next_ = 0;
-  std::uint64_t left_ = 0;
+  Address next_address_ = 0;
+  std::uint64_t remaining_bytes_ = 0;
 };
 
 }  // namespace nearfield::sim

@@ -8,7 +8,7 @@
 namespace nearfield::sim::multigrid {
 namespace {
 
-constexpr double strength = 0.25;
+constexpr double strength_threshold = 0.25;
 constexpr double tolerance = 1e-6;
 constexpr int max_levels = 25, coarsest_rows = 9, max_iterations = 500;
 
@@ -23,14 +23,14 @@ void for_each_entry(const Matrix& a, int row, Function&& function) {
 // ---- coarsening
 
 // Returns the strong dependences of each row: the columns of negative entries whose magnitude is at least the fraction
-// `strength` of the largest in the row.
+// `strength_threshold` of the largest in the row.
 Graph strong_dependences(const Matrix& a) {
   Graph graph(a.rows);
   for (int i = 0; i < a.rows; ++i) {
     double largest = 0;
     for_each_entry(a, i, [&](int j, double v) { largest = std::max(largest, j == i ? 0 : -v); });
     for_each_entry(a, i, [&](int j, double v) {
-      if (j != i && largest > 0 && -v >= strength * largest) graph[i].push_back(j);
+      if (j != i && largest > 0 && -v >= strength_threshold * largest) graph[i].push_back(j);
     });
   }
   return graph;
@@ -52,35 +52,35 @@ double pseudo_random_number(int i) {
 
 enum UnknownState : char { undecided, coarse, fine, outside };
 
-// PMIS (De Sterck, Yang, Heys 2006): an unknown with more dependents than any neighbour becomes coarse, and its
+// PMIS (De Sterck, Yang, Heys 2006): an unknown with more dependents than any neighbor becomes coarse, and its
 // dependents fine, until all unknowns are decided. An unknown without dependents becomes fine; if it does not depend on
-// other unknowns either, its state becomes `alone`.
-void choose_coarse_unknowns(const Graph& depends, std::vector<UnknownState>& state, UnknownState alone) {
-  const Graph depended = reversed_graph(depends);
+// other unknowns either, its state becomes `isolated_state`.
+void choose_coarse_unknowns(const Graph& depends, std::vector<UnknownState>& state, UnknownState isolated_state) {
+  const Graph dependents = reversed_graph(depends);
   Vector measure(depends.size());
-  std::vector<int> left;
+  std::vector<int> remaining;
   for (int i = 0; i < static_cast<int>(depends.size()); ++i) {
     if (state[i] != undecided) continue;
-    measure[i] = static_cast<double>(depended[i].size()) + pseudo_random_number(i);
-    if (depended[i].empty())
-      state[i] = depends[i].empty() ? alone : fine;
+    measure[i] = static_cast<double>(dependents[i].size()) + pseudo_random_number(i);
+    if (dependents[i].empty())
+      state[i] = depends[i].empty() ? isolated_state : fine;
     else
-      left.push_back(i);
+      remaining.push_back(i);
   }
   const auto beaten_by = [&](int i) {
     return [&, i](int j) { return state[j] == undecided && measure[j] > measure[i]; };
   };
-  while (!left.empty()) {
+  while (!remaining.empty()) {
     std::vector<int> chosen;
-    for (const int i : left)
+    for (const int i : remaining)
       if (std::none_of(depends[i].begin(), depends[i].end(), beaten_by(i)) &&
-          std::none_of(depended[i].begin(), depended[i].end(), beaten_by(i)))
+          std::none_of(dependents[i].begin(), dependents[i].end(), beaten_by(i)))
         chosen.push_back(i);
     for (const int i : chosen) state[i] = coarse;
     for (const int i : chosen)
-      for (const int j : depended[i])
+      for (const int j : dependents[i])
         if (state[j] == undecided) state[j] = fine;
-    std::erase_if(left, [&](int i) { return state[i] != undecided; });
+    std::erase_if(remaining, [&](int i) { return state[i] != undecided; });
   }
 }
 
@@ -104,26 +104,26 @@ std::vector<UnknownState> coarsen(const Graph& depends, bool aggressive) {
   std::vector<UnknownState> state(depends.size(), undecided);
   choose_coarse_unknowns(depends, state, fine);
   if (!aggressive) return state;
-  std::vector<UnknownState> again(depends.size(), outside);
+  std::vector<UnknownState> second_state(depends.size(), outside);
   std::replace_copy_if(
-      state.begin(), state.end(), again.begin(), [](UnknownState s) { return s == coarse; }, undecided);
-  for (auto& s : again) s = s == fine ? outside : s;
-  choose_coarse_unknowns(dependences_over_two_edges(depends, state), again, coarse);
-  return again;
+      state.begin(), state.end(), second_state.begin(), [](UnknownState s) { return s == coarse; }, undecided);
+  for (auto& s : second_state) s = s == fine ? outside : s;
+  choose_coarse_unknowns(dependences_over_two_edges(depends, state), second_state, coarse);
+  return second_state;
 }
 
 // ---- interpolation
 
-// Computes the interpolation weights of one fine unknown from its strong neighbours `from`, which have an
-// interpolation.
+// Computes the interpolation weights of one fine unknown from its strong neighbors `from`, whose weights are already
+// known.
 void interpolate_row(const Matrix& a, int i, const std::vector<int>& from,
                      std::vector<std::vector<std::pair<int, double>>>& p) {
-  double diagonal = 0, all = 0, used = 0;
+  double diagonal = 0, row_sum = 0, used_sum = 0;
   std::vector<std::pair<int, double>> row;
   for_each_entry(a, i, [&](int j, double v) {
-    (j == i ? diagonal : all) += v;
+    (j == i ? diagonal : row_sum) += v;
     if (std::find(from.begin(), from.end(), j) == from.end()) return;
-    used += v;
+    used_sum += v;
     for (const auto& [column, weight] : p[j]) {
       const auto entry_of_column =
           std::find_if(row.begin(), row.end(), [&](const auto& entry) { return entry.first == column; });
@@ -133,36 +133,37 @@ void interpolate_row(const Matrix& a, int i, const std::vector<int>& from,
         entry_of_column->second -= v * weight;
     }
   });
-  for (auto& [column, weight] : row) weight *= used == 0 ? 0 : all / used / diagonal;
+  for (auto& [column, weight] : row) weight *= used_sum == 0 ? 0 : row_sum / used_sum / diagonal;
   p[i] = std::move(row);
 }
 
-// Multipass interpolation: first interpolates fine unknowns next to coarse ones, then fine unknowns next to these, and
-// so on, until no unknown is left that has neighbours.
+// Multipass interpolation: first interpolates the fine unknowns that strongly depend on coarse ones, then those that
+// depend on already interpolated ones, and so on, until a pass interpolates no further unknown.
 Matrix multipass_interpolation(const Matrix& a, const Graph& depends, const std::vector<UnknownState>& state) {
   std::vector<std::vector<std::pair<int, double>>> p(a.rows);
-  std::vector<char> done(a.rows, 0);
-  std::vector<int> left;
+  std::vector<char> is_interpolated(a.rows, 0);
+  std::vector<int> remaining;
   Matrix result;
   for (int i = 0; i < a.rows; ++i) {
-    done[i] = state[i] == coarse;
-    if (done[i])
+    is_interpolated[i] = state[i] == coarse;
+    if (is_interpolated[i])
       p[i].emplace_back(result.columns++, 1);
     else
-      left.push_back(i);
+      remaining.push_back(i);
   }
-  for (std::size_t before = 0; before != left.size();) {
-    before = left.size();
-    std::vector<int> now;
-    for (const int i : left) {
+  for (std::size_t num_before = 0; num_before != remaining.size();) {
+    num_before = remaining.size();
+    std::vector<int> interpolated_now;
+    for (const int i : remaining) {
       std::vector<int> from;
-      std::copy_if(depends[i].begin(), depends[i].end(), std::back_inserter(from), [&](int j) { return done[j]; });
+      std::copy_if(depends[i].begin(), depends[i].end(), std::back_inserter(from),
+                   [&](int j) { return is_interpolated[j]; });
       if (from.empty()) continue;
       interpolate_row(a, i, from, p);
-      now.push_back(i);
+      interpolated_now.push_back(i);
     }
-    for (const int i : now) done[i] = 1;
-    std::erase_if(left, [&](int i) { return done[i]; });
+    for (const int i : interpolated_now) is_interpolated[i] = 1;
+    std::erase_if(remaining, [&](int i) { return is_interpolated[i]; });
   }
   for (const auto& row : p) {
     for (const auto& [column, weight] : row) result.add_entry(column, weight);
@@ -221,23 +222,23 @@ void axpy(double factor, const Vector& x, Vector& y) {
   for (std::size_t i = 0; i < x.size(); ++i) y[i] += factor * x[i];
 }
 
-// Sweeps forward and backward inside each rank (symmetric Gauss-Seidel). Unknowns of other ranks have their previous
-// values, and the magnitudes of their entries are added to the diagonal.
+// Sweeps forward and backward inside each rank (symmetric Gauss-Seidel). Unknowns of other ranks keep the values from
+// before the sweep, and the magnitudes of their matrix entries are added to the diagonal.
 void relax_level(const MultigridLevel& level, const Vector& f, Vector& u) {
-  const Vector old = u;
-  for (std::size_t r = 0; r + 1 < level.first.size(); ++r) {
-    const int begin = level.first[r], end = level.first[r + 1];
-    const auto one = [&](int i) {
+  const Vector old_u = u;
+  for (std::size_t r = 0; r + 1 < level.first_row_by_rank.size(); ++r) {
+    const int begin = level.first_row_by_rank[r], end = level.first_row_by_rank[r + 1];
+    const auto relax_unknown = [&](int i) {
       double residual = f[i], weight = 0;
       for_each_entry(level.matrix, i, [&](int j, double v) {
-        const bool mine = begin <= j && j < end;
-        residual -= v * (mine ? u[j] : old[j]);
-        weight += j == i ? v : mine ? 0 : std::abs(v);
+        const bool is_own = begin <= j && j < end;
+        residual -= v * (is_own ? u[j] : old_u[j]);
+        weight += j == i ? v : is_own ? 0 : std::abs(v);
       });
       if (weight != 0) u[i] += residual / weight;
     };
-    for (int i = begin; i < end; ++i) one(i);
-    for (int i = end; i-- > begin;) one(i);
+    for (int i = begin; i < end; ++i) relax_unknown(i);
+    for (int i = end; i-- > begin;) relax_unknown(i);
   }
 }
 
@@ -273,7 +274,7 @@ std::vector<MultigridLevel> build_hierarchy(Matrix finest, std::vector<int> firs
     MultigridLevel& level = levels.back();
     const Graph depends = strong_dependences(level.matrix);
     const auto state = coarsen(depends, levels.size() == 1);
-    auto next_first = coarse_rows_of_ranks(state, level.first);
+    auto next_first = coarse_rows_of_ranks(state, level.first_row_by_rank);
     if (next_first.back() == 0 || next_first.back() == level.matrix.rows) break;
     level.interpolation = multipass_interpolation(level.matrix, depends, state);
     const Matrix& p = level.interpolation;
@@ -290,20 +291,20 @@ int count_pcg_iterations(const std::vector<MultigridLevel>& levels) {
   Vector solution(a.rows);
   for (int i = 0; i < a.rows; ++i) solution[i] = std::cos(i / 10.0);
   Vector r = matrix_vector_product(a, solution), p = run_v_cycle(levels, restrictions, 0, r);
-  const double enough = tolerance * tolerance * dot_product(r, r);
+  const double squared_tolerance = tolerance * tolerance * dot_product(r, r);
   double gamma = dot_product(r, p);
-  int done = 0;
-  while (done < max_iterations) {
+  int is_interpolated = 0;
+  while (is_interpolated < max_iterations) {
     const Vector s = matrix_vector_product(a, p);
     axpy(-gamma / dot_product(s, p), s, r);
-    ++done;
-    if (dot_product(r, r) <= enough) break;
+    ++is_interpolated;
+    if (dot_product(r, r) <= squared_tolerance) break;
     Vector z = run_v_cycle(levels, restrictions, 0, r);
-    const double old = std::exchange(gamma, dot_product(r, z));
-    axpy(gamma / old, p, z);
+    const double old_u = std::exchange(gamma, dot_product(r, z));
+    axpy(gamma / old_u, p, z);
     p = std::move(z);
   }
-  return done;
+  return is_interpolated;
 }
 
 }  // namespace nearfield::sim::multigrid

@@ -2,7 +2,7 @@
 //
 // Non-contiguous data is packed before, and unpacked after, an algorithm for contiguous data; MPICH itself sends
 // derived datatypes in some of these algorithms. Reductions are treated as commutative, and combine words of 8 bytes.
-// Left out: intercommunicators.
+// Not modeled: intercommunicators.
 #pragma once
 
 #include <vector>
@@ -32,15 +32,16 @@ struct CollectiveArguments {
   int root = 0;
   bool in_place = false;
   std::vector<BufferArgument> gives, gets;
-  std::vector<int> sources, destinations;  // of neighbourhood collectives; negative: MPI_PROC_NULL
+  std::vector<int> sources, destinations;  // of neighborhood collectives; negative: MPI_PROC_NULL
 };
 
-// Return the buffers from which a rank of a communicator of `ranks` ranks gives data, and those into which it gets data.
-std::vector<Buffer> given_buffers(const CollectiveArguments& arguments, int ranks);
-std::vector<Buffer> result_buffers(const CollectiveArguments& arguments, int ranks);
+// Return the buffers from which a rank sends data, and those into which it receives data. `ranks` is the size of the
+// communicator.
+std::vector<Buffer> input_buffers(const CollectiveArguments& arguments, int ranks);
+std::vector<Buffer> output_buffers(const CollectiveArguments& arguments, int ranks);
 
 // Runs a collective with the arguments of a stream::Collective event. Throws std::runtime_error if the arguments
 // contradict each other.
-Task<> run_collective(Communicator& all, const CollectiveArguments& arguments);
+Task<> run_collective(Communicator& comm, const CollectiveArguments& arguments);
 
 }  // namespace nearfield::sim::replay

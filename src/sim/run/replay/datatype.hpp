@@ -1,8 +1,8 @@
-// A derived datatype of a recorded process, and the layout of its buffers in the simulated node. A single run of
-// blocks, which is the most common case (contiguous data, MPI_Type_vector, columns of an array), becomes an ordinary
+// A derived datatype of a recorded process, and the layout of its buffers in the simulated node. Blocks with one
+// stride, which is the most common case (contiguous data, MPI_Type_vector, columns of an array), become an ordinary
 // Buffer. Structures, indexed types and nested vectors are looked up piece by piece, as is data that spans two regions
 // of the process (address_space.hpp), which need not be adjacent in the node. RDMA protocols pack such data first, as
-// they do strided blocks.
+// they pack strided blocks.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ class Datatype final : public ScatteredLayout {
   std::int64_t extent_bytes() const { return extent_bytes_; }
   // Returns the buffer of `count` elements that begins at an address of the recorded process.
   Buffer buffer(std::uint64_t address, std::uint64_t count) const;
-  AddressRange run_at(std::uint64_t begin, std::uint64_t offset) const override;
+  AddressRange contiguous_range_at(std::uint64_t begin, std::uint64_t offset) const override;
 
  private:
   struct StridedBlocks {

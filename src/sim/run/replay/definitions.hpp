@@ -1,5 +1,5 @@
-// A stream refers to texts, call sites, communicators and datatypes by numbers. StreamDefinitions stores what each
-// number stands for.
+// A stream refers to texts, call sites, communicators and datatypes by numbers, which events of the stream define.
+// StreamDefinitions stores these definitions.
 #pragma once
 
 #include <deque>
@@ -22,11 +22,12 @@ struct CallPlace {
 
 struct CommunicatorGroup {
   stream::Number context = 0;
-  std::vector<int> world, peers;  // members' ranks, and the ranks that messages go to: members, or the remote group
-  int me = 0;
-  bool between_groups = false;
+  std::vector<int> member_ranks,
+      peers;  // members' ranks, and the ranks that messages go to: members, or the remote group
+  int own_number = 0;
+  bool is_intercommunicator = false;
   std::vector<std::int64_t> sources, destinations;
-  int collectives = 0;  // number of collectives so far
+  int num_collectives = 0;  // number of collectives so far
 };
 
 std::runtime_error rank_error(int rank, const std::string& problem);
@@ -36,7 +37,7 @@ class StreamDefinitions {
   // `space`: the address space of the recorded process. It must outlive this object.
   StreamDefinitions(int rank, AddressSpace& space) : rank_(rank), space_(space) {}
 
-  void add_definition(const stream::Text& event) { texts_[event.text] = event.is; }
+  void add_definition(const stream::Text& event) { texts_[event.text] = event.content; }
   void add_definition(const stream::Object& event) { objects_[event.object] = event.path; }
   void add_definition(const stream::CallSite& event) { call_sites_[event.call_site] = event; }
   void add_definition(const stream::Layout& event) { layouts_[event.layout] = &datatypes_.emplace_back(event, space_); }
@@ -44,12 +45,12 @@ class StreamDefinitions {
 
   // Returns the text of this number, which remains valid; empty if the stream defines none.
   const std::string& text_of(stream::Number number) { return texts_[number]; }
-  CallPlace place(stream::Number call_site) const;
+  CallPlace call_place(stream::Number call_site) const;
   // The following functions throw std::runtime_error if the stream uses a number that it does not define.
-  CommunicatorGroup& group(stream::Number communicator);
-  Pattern pattern(stream::Number communicator, std::int64_t peer, std::int64_t tag);
-  BufferArgument part(const stream::Data& data) const;
-  CollectiveArguments arguments(const stream::Collective& event);
+  CommunicatorGroup& communicator_group(stream::Number communicator);
+  Pattern message_pattern(stream::Number communicator, std::int64_t peer, std::int64_t tag);
+  BufferArgument buffer_argument(const stream::Data& data) const;
+  CollectiveArguments collective_arguments(const stream::Collective& event);
   // Returns the number of a rank in a communicator or, for an intercommunicator, in the remote group.
   std::int64_t peer_number(stream::Number communicator, int rank);
 

@@ -6,20 +6,20 @@
 namespace nearfield::sim::replay {
 namespace {
 
-// Calls each(address, bytes) for the contiguous pieces of the first `bytes` of a buffer.
-template <class Each>
-void for_each_piece(const Buffer& buffer, std::uint64_t bytes, Each each) {
+// Calls function(address, bytes) for the contiguous pieces of the first `bytes` of a buffer.
+template <class Function>
+void for_each_piece(const Buffer& buffer, std::uint64_t bytes, Function function) {
   std::uint64_t offset = 0;
   while (offset < bytes) {
     AddressRange piece;
-    if (buffer.scattered)
-      piece = buffer.scattered->run_at(buffer.address, offset);
+    if (buffer.scattered_layout)
+      piece = buffer.scattered_layout->contiguous_range_at(buffer.address, offset);
     else if (buffer.is_contiguous())
       piece = {buffer.address, bytes};
     else
       piece = {buffer.address + offset / buffer.block_bytes * buffer.stride_bytes, buffer.block_bytes};
     piece.bytes = std::min(piece.bytes, bytes - offset);
-    each(piece.address, piece.bytes);
+    function(piece.address, piece.bytes);
     offset += piece.bytes;
   }
 }
@@ -29,32 +29,32 @@ void for_each_piece(const Buffer& buffer, std::uint64_t bytes, Each each) {
 void FirstReads::add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrived, Ps completed) {
   if (bytes == 0) return;
   arrived = std::min(arrived, completed);
-  ReceivedData& received = received_[call];
+  ReceivedData& received = received_by_call_[call];
   ++received.messages;
   received.bytes += bytes;
-  received.in_mpi += completed - arrived;
+  received.time_in_mpi += completed - arrived;
   for_each_piece(buffer, bytes, [&](Address address, std::uint64_t size) {
-    while (take_line(address, size)) continue;
+    while (take_unread_line(address, size)) continue;
     for (const Address end = address + size; address < end;) {
       const Address line_end = std::min(end, (address / line_bytes_ + 1) * line_bytes_);
-      unread_.insert_or_assign(address, UnreadLine{address, line_end, call, arrived, completed});
+      unread_lines_.insert_or_assign(address, UnreadLine{address, line_end, call, arrived, completed});
       address = line_end;
     }
   });
 }
 
-std::optional<UnreadLine> FirstReads::take_line(Address address, std::uint64_t bytes) {
-  const auto after = unread_.lower_bound(address + bytes);
-  if (after == unread_.begin()) return {};
-  const auto last = std::prev(after);
+std::optional<UnreadLine> FirstReads::take_unread_line(Address address, std::uint64_t bytes) {
+  const auto next_line = unread_lines_.lower_bound(address + bytes);
+  if (next_line == unread_lines_.begin()) return {};
+  const auto last = std::prev(next_line);
   if (last->second.end <= address) return {};
   const UnreadLine line = last->second;
-  unread_.erase(last);
+  unread_lines_.erase(last);
   return line;
 }
 
 void FirstReads::record_read(const UnreadLine& line, Ps now) {
-  ReceivedData& received = received_[line.call];
+  ReceivedData& received = received_by_call_[line.call];
   const auto bytes = static_cast<double>(line.end - line.begin);
   received.read_bytes += line.end - line.begin;
   received.byte_time_until_read += bytes * std::max(0.0, now - line.completed);
@@ -62,15 +62,15 @@ void FirstReads::record_read(const UnreadLine& line, Ps now) {
 }
 
 void FirstReads::record_read(const Buffer& buffer, Ps now) {
-  if (!has_unread()) return;
+  if (!has_unread_lines()) return;
   for_each_piece(buffer, buffer.bytes(), [&](Address address, std::uint64_t bytes) {
-    while (const auto line = take_line(address, bytes)) record_read(*line, now);
+    while (const auto line = take_unread_line(address, bytes)) record_read(*line, now);
   });
 }
 
 ReceivedData FirstReads::received_by(const CallKey& call) const {
-  const auto found = received_.find(call);
-  return found == received_.end() ? ReceivedData() : found->second;
+  const auto entry = received_by_call_.find(call);
+  return entry == received_by_call_.end() ? ReceivedData() : entry->second;
 }
 
 }  // namespace nearfield::sim::replay

@@ -1,10 +1,11 @@
-// Measures how long received data lies in a rank's memory before the program reads it, by the call that received it.
+// Measures, per call site, how long received data lies in a rank's memory before the program reads it.
 //
-// A received message has two instants, both of the first configuration: its data has arrived, and its MPI call has
-// completed. Data that an eager protocol delivers lies in memory of the library from its arrival on, and the library
-// reads it when it copies it out; other data is written into the program's buffer. Each cache line of the buffer has a
-// third instant: the program reads the first of its bytes, by a load of its own or in a later MPI call that sends them.
-// Data of collectives counts from the call's end, since it arrives in many messages.
+// Each received message has two times, both in the first configuration: the arrival of its data, and the completion of
+// its MPI call. Data that an eager protocol delivers is in memory of the library from its arrival on, and the library
+// copies it into the program's buffer later; other data is written into the program's buffer directly. Each cache line
+// of the buffer has a third time: that at which the program first reads a byte of the line, by a load or in a later MPI
+// call that sends the byte. For data of collectives, the end of the call is used as the arrival, since the data arrives
+// in many messages.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace nearfield::sim::replay {
 struct ReceivedData {
   std::uint64_t messages = 0, bytes = 0;
   std::uint64_t read_bytes = 0;     // in lines that the program read before it overwrote them
-  Ps in_mpi = 0;                    // from arrival to the end of the call, summed over the messages
+  Ps time_in_mpi = 0;               // from arrival to the end of the call, summed over the messages
   double byte_time_until_read = 0;  // sum over these lines: bytes times the ps from the end of the call to the read
   double byte_time = 0;             // the same from the arrival on
 };
@@ -40,22 +41,23 @@ class FirstReads {
 
   explicit FirstReads(std::uint64_t line_bytes) : line_bytes_(line_bytes) {}
 
-  // `call` has received the first `bytes` of a buffer. Lines with earlier data in these bytes have not been read.
+  // Must be called when `call` has received the first `bytes` of a buffer. Unread lines in this range are dropped,
+  // since the message has overwritten them.
   void add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrived, Ps completed);
-  bool has_unread() const { return !unread_.empty(); }
+  bool has_unread_lines() const { return !unread_lines_.empty(); }
   // Removes and returns an unread line with a byte in this range, which the program reads or overwrites; nullopt if
   // there is none. If the program reads the line, record_read() follows.
-  std::optional<UnreadLine> take_line(Address address, std::uint64_t bytes);
+  std::optional<UnreadLine> take_unread_line(Address address, std::uint64_t bytes);
   void record_read(const UnreadLine& line, Ps now);
-  // An MPI call reads all of a buffer.
+  // Must be called when an MPI call reads all of a buffer.
   void record_read(const Buffer& buffer, Ps now);
   // Returns the data that a call site has received so far.
   ReceivedData received_by(const CallKey& call) const;
 
  private:
   std::uint64_t line_bytes_;
-  std::map<Address, UnreadLine> unread_;  // by their first byte; they do not overlap
-  std::map<CallKey, ReceivedData> received_;
+  std::map<Address, UnreadLine> unread_lines_;  // by their first byte; they do not overlap
+  std::map<CallKey, ReceivedData> received_by_call_;
 };
 
 }  // namespace nearfield::sim::replay

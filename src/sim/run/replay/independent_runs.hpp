@@ -1,5 +1,5 @@
-// Independent simulations of one program, one for each policy and memory speed, so that each configuration has its own
-// order of events.
+// Simulates a program independently for each policy and memory speed, so that each configuration has its own order of
+// events.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,12 @@
 namespace nearfield::sim::replay {
 
 // Simulates the program with one policy at one memory speed.
-using RunOne = std::function<ReplayResult(const std::string& policy, double memory_slowdown)>;
+using RunConfiguration = std::function<ReplayResult(const std::string& policy, double memory_slowdown)>;
 
-// Returns the merged result, which looks like that of one run of all configurations. Timelines, messages and results
-// that do not depend on time are those of the first run. The results of the last speed also fill the unused speeds.
+// Returns the merged result, in the form of the result of one run of all configurations. Timelines, messages and
+// results that do not depend on time are those of the first run. The results of the last speed are repeated for unused
+// speeds.
 ReplayResult run_independently(const std::vector<std::string>& policies, const std::vector<double>& memory_slowdown,
-                               const RunOne& run_one);
+                               const RunConfiguration& run_configuration);
 
 }  // namespace nearfield::sim::replay

@@ -5,8 +5,8 @@
 
 namespace nearfield::sim::replay {
 
-// Is called by all shards. Returns the result of all ranks and nodes on the first shard, and `mine` on the other
-// shards. The parts of timelines must have the same width on all shards.
-ReplayResult merge_shards(ReplayResult mine, Shards& shards);
+// Must be called by all shards. Returns the result of all ranks and nodes on the first shard, and `own_result` on the
+// other shards. The bins of timelines must have the same width on all shards.
+ReplayResult merge_shards(ReplayResult own_result, Shards& shards);
 
 }  // namespace nearfield::sim::replay

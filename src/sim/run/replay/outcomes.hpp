@@ -1,14 +1,15 @@
-// The nondeterministic outcomes of a rank's MPI calls: the message of a receive with a wildcard, the result of a Test
-// or probe, the request that Waitany returns.
+// The nondeterministic outcomes of a rank's MPI calls: the message that a receive with a wildcard matches, the result
+// of a Test or probe, the request that Waitany returns.
 //
 // RecordedOutcomes forces the outcomes that the stream recorded. A receive is posted for the recorded message; a failed
 // Test or Iprobe costs one poll. Further failed polls of a polling loop cost nothing, since their number depends on how
 // long the recorded run waited.
 //
 // LiveOutcomes lets the first policy at the first memory speed decide the outcomes, and replies to the program, which
-// runs at the same time. A recorded live stream contains the program's queries, too, and simulates them in the same
-// time; the recorded results that follow them are replayed, and are the same if the machine is the same. If a failed
-// query is repeated, the reply waits for the rank's next event, so a polling loop costs one query per event.
+// runs concurrently. A recording of a live stream also contains the program's queries, which take the same simulated
+// time in a replay; the recorded results that follow them are replayed, and are the same if the machine is the same. If
+// a program repeats a failed query, the reply waits for the rank's next event, so a polling loop costs one query per
+// event.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,8 @@ namespace nearfield::sim::replay {
 
 // How a call that tests requests or probes began.
 struct CallStart {
-  std::optional<ConfigClock> since;  // nullopt: the call is a probe, which begins now
-  bool polling = false;              // the call is a further iteration of a polling loop, which counts as a wait
+  std::optional<ConfigClock> begin;  // nullopt: the call is a probe, which begins now
+  bool is_polling = false;           // the call is a further iteration of a polling loop, which counts as a wait
 };
 
 class OutcomeSource {
@@ -38,12 +39,12 @@ class OutcomeSource {
     PollingDetector& polling;
   };
   virtual ~OutcomeSource() = default;
-  // Posts a receive whose pattern in the program is `allowed`. Returns its request, which is empty if the receive never
-  // matches.
-  virtual Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) = 0;
-  // Are called before the recorded result of a Test or probe is replayed. If the MPI call polls, they poll.
-  virtual Task<CallStart> completed(const stream::Tested& event) = 0;
-  virtual Task<CallStart> probe(const stream::Probe& event, const Pattern& message) = 0;
+  // Posts a receive whose pattern in the program is `program_pattern`. Returns its request, which is empty if the
+  // receive never matches.
+  virtual Request post_receive(const stream::Receive& event, const Pattern& program_pattern, const Buffer& buffer) = 0;
+  // Must be called before the recorded result of a Test or probe is replayed. If the MPI call polls, they poll.
+  virtual Task<CallStart> begin_test(const stream::RequestsTested& event) = 0;
+  virtual Task<CallStart> begin_probe(const stream::Probe& event, const Pattern& message) = 0;
 
  protected:
   explicit OutcomeSource(const RankParts& parts) : rank_(parts) {}
@@ -52,14 +53,15 @@ class OutcomeSource {
 
 class RecordedOutcomes final : public OutcomeSource {
  public:
-  RecordedOutcomes(const RankParts& parts, Open open) : OutcomeSource(parts), matches_(std::move(open)) {}
-  Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) override;
-  Task<CallStart> completed(const stream::Tested& event) override;
-  Task<CallStart> probe(const stream::Probe& event, const Pattern& message) override;
+  RecordedOutcomes(const RankParts& parts, OpenSource open_source)
+      : OutcomeSource(parts), recorded_matches_(std::move(open_source)) {}
+  Request post_receive(const stream::Receive& event, const Pattern& program_pattern, const Buffer& buffer) override;
+  Task<CallStart> begin_test(const stream::RequestsTested& event) override;
+  Task<CallStart> begin_probe(const stream::Probe& event, const Pattern& message) override;
 
  private:
-  bool continues_loop(bool waited);
-  RecordedMatches matches_;
+  bool is_loop_iteration(bool waited);
+  RecordedMatches recorded_matches_;
 };
 
 // Sends a live program the words of a reply (stream/live_reply.hpp). Empty: the stream was recorded.
@@ -70,22 +72,23 @@ class LiveOutcomes final : public OutcomeSource {
   LiveOutcomes(const RankParts& parts, const SendReply& send_reply);
   // Decides the outcome of the MPI call that follows the query, and replies to the program.
   Task<> query(const Query& event);
-  Request match(const stream::Receive& event, const Pattern& allowed, const Buffer& buffer) override;
-  Task<CallStart> completed(const stream::Tested& event) override;
-  Task<CallStart> probe(const stream::Probe& event, const Pattern& message) override;
+  Request post_receive(const stream::Receive& event, const Pattern& program_pattern, const Buffer& buffer) override;
+  Task<CallStart> begin_test(const stream::RequestsTested& event) override;
+  Task<CallStart> begin_probe(const stream::Probe& event, const Pattern& message) override;
 
  private:
   void report_match(stream::Number request, int from, int tag);
   std::vector<std::int64_t> indices_of_done(const Query& event);
   Task<> decide_requests(const Query& event);
   Task<> decide_message(const Query& event);
-  void reply(stream::ReplyKind what, const std::vector<std::int64_t>& words) const;
+  void send_reply(stream::ReplyKind reply_kind, const std::vector<std::int64_t>& words) const;
 
   const SendReply& send_reply_;
-  CallStart start_;                                                   // of the last query
-  std::vector<stream::Number> decided_;                               // the completed requests that the simulator chose
-  const Message* decided_message_ = nullptr;                          // the message that the simulator chose
-  std::unordered_map<stream::Number, stream::Number> communicators_;  // of receives whose matches are to be reported
+  CallStart call_start_;                         // of the last query
+  std::vector<stream::Number> chosen_requests_;  // the completed requests that the simulator chose
+  const Message* chosen_message_ = nullptr;      // the message that the simulator chose
+  std::unordered_map<stream::Number, stream::Number>
+      communicator_by_request_;  // of receives whose matches are to be reported
 };
 
 }  // namespace nearfield::sim::replay

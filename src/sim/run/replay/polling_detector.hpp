@@ -1,5 +1,5 @@
-// Recognises polling loops: a failed Test or Iprobe that follows another failed one with hardly a memory access in
-// between.
+// Recognizes polling loops: a failed Test or Iprobe that follows another failed one with at most
+// max_accesses_between_polls memory accesses in between.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class PollingDetector {
  public:
   void add_accesses(std::uint64_t count) { accesses_ += count; }
   void record_failed_poll() { last_failed_poll_ = accesses_; }
-  // Returns whether the last poll failed, and hardly a memory access has followed.
+  // Returns whether the last poll failed, and at most max_accesses_between_polls memory accesses have followed.
   bool is_polling() const { return last_failed_poll_ && !has_computed_since_poll(); }
 
   // ---- for a program that runs live, whose polling loop may repeat several queries in turn

@@ -3,7 +3,7 @@
 //
 // Nondeterministic outcomes are replayed as recorded, or decided by the simulator if the program runs live
 // (outcomes.hpp). TimingSensitivity counts these outcomes, and the configurations in which they would differ. With
-// another outcome the program might have behaved differently; the stream has only what it did.
+// another outcome the program might have behaved differently, but the stream contains only the recorded behavior.
 //
 // MPI calls that create communicators and datatypes, MPI_Init and MPI_Finalize take no time. Buffered sends are copied
 // to memory of the library and sent from there.
@@ -24,22 +24,22 @@
 namespace nearfield::sim::replay {
 
 struct ReplayOptions {
-  // The names of the regions whose accesses and times count; empty: the whole program. Accesses outside them are
-  // skipped, so a region begins with the cache contents that the previous region and later messages left. Messages
-  // outside them are simulated to keep ranks synchronised, but their time is not counted.
+  // The names of the regions whose accesses and times count; empty: the whole program. Accesses outside these regions
+  // are skipped, so a region begins with the cache contents that the previous region and later messages left. Messages
+  // outside the regions are simulated to keep ranks synchronized, but their time is not counted.
   std::vector<std::string> regions;
-  // If given, each rank starts at a random time before max_start_delay, which this seed and the rank determine; if not,
-  // all ranks start together. Another seed gives another order of the accesses of ranks that share caches.
+  // If given, each rank starts at a pseudo-random time before max_start_delay that depends on this seed and the rank;
+  // if not, all ranks start together. Another seed gives another order of the accesses of ranks that share caches.
   std::optional<std::uint64_t> start_seed;
   bool first_reads = false;  // measures how long received data lies before it is read (first_reads.hpp)
 };
 
 constexpr Ps max_start_delay = 100e3;
 
-// The stream of one rank, and how to open it a second time if needed (recorded_matches.hpp).
+// The stream of one rank, and a function that opens it a second time if needed (recorded_matches.hpp).
 struct RankStream {
-  stream::Source* source = nullptr;
-  Open again;
+  stream::StreamSource* source = nullptr;
+  OpenSource open_again;
   FlopsOfSite flops;
   SendReply send_reply;
 };
@@ -52,22 +52,22 @@ class ReplayedRank {
   // Throws std::runtime_error if the stream is unsupported, truncated, or that of another rank.
   Task<> run();
 
-  CallTimes& call_times() { return times_; }
-  const AccessReplay& access_replay() const { return accesses_; }
+  CallTimes& call_times() { return call_times_; }
+  const AccessReplay& access_replay() const { return access_replay_; }
   // Returns the data that a call site has received; nothing unless the options have first_reads.
   ReceivedData received_by(const CallTimes::CallKey& call) const { return first_reads_.received_by(call); }
-  TimingSensitivity timing_sensitivity() const { return races_.timing_sensitivity(); }
+  TimingSensitivity timing_sensitivity() const { return race_counter_.timing_sensitivity(); }
   // Returns the names of the regions that began.
-  const std::set<std::string>& started_regions() const { return regions_; }
+  const std::set<std::string>& started_regions() const { return started_regions_; }
   StreamDefinitions& definitions() { return definitions_; }
 
  private:
-  // Returns whether time counts now: no regions were selected, or a selected region is open.
+  // Returns whether time currently counts: no regions were selected, or the rank is inside a selected region.
   bool is_timed() const { return options_.regions.empty() || open_regions_ > 0; }
   PerfCounters counters() const;
   void record_failed_poll();
 
-  // Events that define a number are stored.
+  // Stores an event that defines a number.
   template <class Event>
     requires requires(StreamDefinitions definitions, const Event& event) { definitions.add_definition(event); }
   Task<> handle_event(const Event& event) {
@@ -80,18 +80,19 @@ class ReplayedRank {
   Task<> handle_event(const stream::Send& event);
   Task<> handle_event(const stream::Receive& event);
   Task<> handle_event(const stream::Outcome& event);
-  Task<> handle_event(const stream::Completed& event) { return requests_.complete_requests(event.requests); }
-  Task<> handle_event(const stream::Tested& event);
+  Task<> handle_event(const stream::RequestsCompleted& event) { return requests_.complete_requests(event.requests); }
+  Task<> handle_event(const stream::RequestsTested& event);
   Task<> handle_event(const stream::Probe& event);
-  Task<> handle_event(const stream::Forget& event);
+  Task<> handle_event(const stream::RequestFreed& event);
   Task<> handle_event(const stream::Collective& event);
   Task<> handle_event(const stream::Region& event);
   Task<> handle_event(const stream::Unsupported& event);
   Task<> handle_event(const stream::End& event);
-  // The rank waits, and expects no reply: its requests complete on the host as soon as their messages have arrived.
+  // The live program has begun to wait and expects no reply: its requests complete on the host as soon as their
+  // messages have arrived.
   Task<> handle_event(const stream::WaitStarted& event) { return requests_.complete_requests(event.requests); }
   Task<> handle_event(const Query& event);
-  // Events that only other readers of streams use.
+  // These events are ignored; only other readers of streams use them.
   Task<> handle_event(const stream::Sites&) { co_return; }
   Task<> handle_event(const stream::StaticAndStackRanges&) { co_return; }
   // The source has changed the roles of loads accordingly.
@@ -103,20 +104,21 @@ class ReplayedRank {
   const bool has_counters_;
   AddressSpace space_;
   FirstReads first_reads_;
-  AccessReplay accesses_;
+  AccessReplay access_replay_;
   StreamDefinitions definitions_;
   Requests requests_;
-  RaceCounter races_;
-  PollingDetector polling_;
-  RecordedOutcomes recorded_;
-  LiveOutcomes live_;
-  OutcomeSource* outcomes_ = &recorded_;   // source of the outcome of the next call that tests requests or probes
-  std::optional<stream::Outcome> probed_;  // the message that the next probe found
-  CallTimes times_;
+  RaceCounter race_counter_;
+  PollingDetector polling_detector_;
+  RecordedOutcomes recorded_outcomes_;
+  LiveOutcomes live_outcomes_;
+  OutcomeSource* next_outcome_source_ =
+      &recorded_outcomes_;  // source of the outcome of the next call that tests requests or probes
+  std::optional<stream::Outcome> probed_message_;  // the message that the next probe found
+  CallTimes call_times_;
   CallTimes::CallKey call_;
-  int depth_ = 0;  // nesting depth of MPI calls
+  int call_depth_ = 0;  // nesting depth of MPI calls
   int open_regions_ = 0;
-  std::set<std::string> regions_;
+  std::set<std::string> started_regions_;
 };
 
 }  // namespace nearfield::sim::replay

@@ -18,26 +18,26 @@ class RaceCounter {
  public:
   RaceCounter(Endpoint& endpoint, Requests& requests) : endpoint_(endpoint), requests_(requests) {}
 
-  void count_wildcard_receive() { ++calls_.from_any; }
-  void count_poll() { ++calls_.polls; }
-  void count_failed_poll() { ++calls_.failed_polls; }
-  void count_wait_for_any() { ++calls_.waits_for_any; }
-  // Counts a divergence if the recorded result is not the `same` as that of the first configuration. `failed`: the
-  // recorded call was a poll that failed.
-  void compare_with_recorded(bool same, bool failed);
+  void count_wildcard_receive() { ++sensitivity_.from_any; }
+  void count_poll() { ++sensitivity_.polls; }
+  void count_failed_poll() { ++sensitivity_.failed_polls; }
+  void count_wait_for_any() { ++sensitivity_.waits_for_any; }
+  // Counts a divergence unless the recorded result is the same as that of the first configuration (`is_same`).
+  // `is_failed_poll`: the recorded call was a poll that failed.
+  void compare_with_recorded(bool is_same, bool is_failed_poll);
   // Removes the last failed poll from the races, since a polling loop counts as a wait.
   void discard_failed_poll();
-  // Counts the configurations in which the call, which began at `since`, would have returned other requests; further
+  // Counts the configurations in which the call, which began at `begin`, would have returned other requests; further
   // configurations are counted when the open requests complete. `name`: the MPI function. `ready`: the completion times
   // of the returned requests.
-  void count_alternatives(const stream::Tested& event, const std::string& name, bool waited, const ConfigClock& since,
-                          const std::vector<ConfigClock>& ready);
+  void count_alternatives(const stream::RequestsTested& event, const std::string& name, bool waited,
+                          const ConfigClock& begin, const std::vector<ConfigClock>& ready);
   TimingSensitivity timing_sensitivity() const;
 
  private:
   Endpoint& endpoint_;
   Requests& requests_;
-  TimingSensitivity calls_;
+  TimingSensitivity sensitivity_;
   std::shared_ptr<RecordedChoice> failed_poll_;  // the last failed poll; nullptr: none, or discarded
   bool failed_poll_diverged_ = false;            // the last failed poll would have succeeded in the first configuration
 };

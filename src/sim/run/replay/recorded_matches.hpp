@@ -13,36 +13,38 @@
 
 namespace nearfield::sim::replay {
 
-// Opens a second source of the stream, which reads from the beginning, or from a position that the replay has not
+// Opens a second source of the stream, which reads from the beginning or from a position that the replay has not yet
 // passed.
-using Open = std::function<std::unique_ptr<stream::Source>()>;
+using OpenSource = std::function<std::unique_ptr<stream::StreamSource>()>;
 
 inline bool has_wildcard(const stream::Receive& receive) {
-  return receive.peer == stream::any || (receive.tag == stream::any && receive.peer != stream::proc_null);
+  return receive.peer == stream::any_source_or_tag ||
+         (receive.tag == stream::any_source_or_tag && receive.peer != stream::proc_null);
 }
 
 class RecordedMatches {
  public:
-  explicit RecordedMatches(Open open) : open_(std::move(open)) {}
+  explicit RecordedMatches(OpenSource open_source) : open_source_(std::move(open_source)) {}
 
-  // Is called for each receive for which has_wildcard() holds, in the order of the stream. Returns the match of the
-  // receive; nullopt if the stream has none.
+  // Must be called for each receive for which has_wildcard() holds, in the order of the stream. Returns the match of
+  // the receive; nullopt if the stream has none.
   std::optional<stream::Outcome> next_match();
 
  private:
   struct StartedReceive {
-    bool over = false;
-    std::optional<stream::Outcome> got;
+    bool is_complete = false;
+    std::optional<stream::Outcome> match;
   };
   bool read_event();
-  void record_completion(stream::Number request, const std::optional<stream::Outcome>& got);
+  void record_completion(stream::Number request, const std::optional<stream::Outcome>& match);
 
-  Open open_;
-  std::unique_ptr<stream::Source> source_;
-  std::vector<stream::Reference> skipped_;
-  std::deque<StartedReceive> begun_;                            // receives whose matches next_match() has not returned
-  std::size_t returned_ = 0;                                    // number of matches that next_match() has returned
-  std::unordered_map<stream::Number, std::size_t> by_request_;  // number of the receive among those with wildcards
+  OpenSource open_source_;
+  std::unique_ptr<stream::StreamSource> source_;
+  std::vector<stream::Reference> skipped_accesses_;
+  std::deque<StartedReceive> started_receives_;  // receives whose matches next_match() has not returned
+  std::size_t num_returned_ = 0;                 // number of matches that next_match() has returned
+  std::unordered_map<stream::Number, std::size_t>
+      receive_number_by_request_;  // number of the receive among those with wildcards
 };
 
 }  // namespace nearfield::sim::replay

@@ -13,22 +13,24 @@
 namespace nearfield::sim::replay {
 
 // The recorded result of an MPI call that tests requests or waits for one of several requests. The result differs in
-// configurations in which a request that the call did not return (`of_all`: all such requests) is ready before `limit`.
+// configurations in which a request that the call did not return (`needs_all`: all such requests) is ready before
+// `limit`.
 struct RecordedChoice {
   ConfigClock limit;
-  bool of_all = false;
-  std::size_t open = 0;  // requests that have not completed yet
-  ConfigMask divergent = 0, late = 0;
-  bool counts = true;
+  bool needs_all = false;
+  std::size_t num_open_requests = 0;  // requests that have not completed yet
+  ConfigMask divergent = 0, late_configs = 0;
+  bool is_counted = true;
 
-  // Is called when one of the open requests completes, with the request's completion time: counts the configurations in
-  // which the result differs.
+  // Must be called when one of the open requests completes, with the request's completion time. Counts the
+  // configurations in which the result differs.
   void count_ready_request(RaceStatistics& races, const ConfigClock& ready);
 };
 
 class Requests {
  public:
-  // `first_reads`, which must outlive this object, gets what the requests receive; nullptr: nothing does.
+  // `first_reads`, which must outlive this object, is notified of the data that the requests receive; nullptr: the data
+  // is not tracked.
   Requests(Rank& rank, FirstReads* first_reads);
 
   // Stores a message under the request's number.
@@ -45,11 +47,13 @@ class Requests {
     return complete_request(std::exchange(pending_request(request), {}));
   }
   Task<> complete_requests(std::span<const stream::Number> requests);
-  void forget(stream::Number request) { forgotten_.push_back(std::exchange(pending_request(request), {})); }
+  void forget_request(stream::Number request) {
+    forgotten_requests_.push_back(std::exchange(pending_request(request), {}));
+  }
   bool is_done(stream::Number request);
   // Copies the data to memory of the library and sends it from there.
   Task<> send_buffered(const Pattern& to, const Buffer& data);
-  // Runs a blocking collective (request 0) to its end, or begins a nonblocking one.
+  // Runs a collective to its end if it is blocking (request 0), otherwise begins it.
   Task<> run_or_begin_collective(stream::Number request, CommunicatorGroup& group, CollectiveArguments arguments,
                                  const CallTimes::CallKey& call);
   // Completes pending sends and collectives, as MPI_Finalize does, since other ranks may depend on them. Ignores
@@ -59,7 +63,7 @@ class Requests {
  private:
   struct NonblockingCollective {
     CollectiveArguments arguments;
-    std::unique_ptr<GroupCommunicator> all;
+    std::unique_ptr<GroupCommunicator> comm;
     AsyncProgressTask task;
   };
   // The call that posted a receive or a nonblocking collective, and the buffers that get data.
@@ -80,8 +84,8 @@ class Requests {
   };
 
   PendingRequest& pending_request(stream::Number request) {
-    if (pending_.size() <= request) pending_.resize(request + 1);
-    return pending_[request];
+    if (pending_requests_.size() <= request) pending_requests_.resize(request + 1);
+    return pending_requests_[request];
   }
   Task<ConfigClock> complete_request(PendingRequest request);
   // Records that a collective has completed with these results.
@@ -90,9 +94,9 @@ class Requests {
   Rank& rank_;
   FirstReads* first_reads_;
   ScratchPool scratch_;  // buffers of collectives and of buffered sends
-  std::vector<BufferedSend> buffered_;
-  std::vector<PendingRequest> forgotten_;
-  std::vector<PendingRequest> pending_;  // by number
+  std::vector<BufferedSend> buffered_sends_;
+  std::vector<PendingRequest> forgotten_requests_;
+  std::vector<PendingRequest> pending_requests_;  // by number
 };
 
 }  // namespace nearfield::sim::replay

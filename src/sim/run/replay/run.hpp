@@ -14,7 +14,7 @@ struct CallOutcome {
   std::string name;
   CallPlace place;
   TimeSpent spent;
-  std::vector<Ps> timeline;  // time in the call per part of the run (ReplayResult::part_ps)
+  std::vector<Ps> timeline;  // time in the call per part of the run (ReplayResult::bin_ps)
   std::vector<CallInterval> intervals;
   ReceivedData received;  // empty unless the options have first_reads
 };
@@ -31,12 +31,12 @@ struct RankReplayResult {
 struct ReplayResult {
   Outcome cluster;
   std::vector<RankReplayResult> ranks;
-  Ps part_ps = 0;  // duration of a part of the timelines (first policy and memory speed)
+  Ps bin_ps = 0;  // duration of a part of the timelines (first policy and memory speed)
 };
 
-// Stream number r is that of rank r; there is one stream for each rank of the cluster. With several shards, all shards
+// `streams` has one stream for each rank of the cluster, in the order of ranks. With several shards, all shards
 // call this function with equal arguments; each shard needs only the streams of its own ranks, and the first shard gets
-// the result of all (merge_shards.hpp). PerfCounters are counted if the options have count_sides. Throws
+// the result of all (merge_shards.hpp). PerfCounters are counted if the options have needs_core_counters. Throws
 // std::invalid_argument for an impossible cluster, std::runtime_error for a stream that cannot be replayed, and
 // Deadlock, with a line for each rank that waits.
 ReplayResult run_replay(const Machine& machine, const ClusterOptions& cluster, const std::vector<RankStream>& streams,

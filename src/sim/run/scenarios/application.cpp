@@ -1,4 +1,5 @@
-// Whole applications as programs over the ranks of a simulated cluster (S4, section 4.5): see app/application.hpp.
+// Whole applications as programs over the ranks of a simulated cluster (app/application.hpp), as in paper S4
+// (papers/S4/README.md), section 4.5.
 #include "sim/run/app/application.hpp"
 
 #include <stdexcept>
@@ -10,14 +11,14 @@
 namespace nearfield::sim {
 namespace {
 
-constexpr int usual_runs = 1;
+constexpr int default_runs = 1;
 
 std::vector<Result> simulate_application(const SimulationJob& job) {
   Cluster cluster(job.machine, options_for_nodes(job));
   const auto bytes = static_cast<std::uint64_t>(number_parameter(job.parameters, "size_bytes"));
   const auto workload = find_named(all_applications(), word_parameter(job.parameters, "operation"), "application")
-                            .make(cluster.ranks(), bytes);
-  return workload_results(job, measure_workload(cluster, *workload, job.axes.repetitions.value_or(usual_runs)));
+                            .make(cluster.num_ranks(), bytes);
+  return workload_results(job, measure_workload(cluster, *workload, job.settings.repetitions.value_or(default_runs)));
 }
 
 bool can_be_partitioned(const ApplicationSpec& application, int ranks, std::uint64_t bytes) {
@@ -31,10 +32,10 @@ bool can_be_partitioned(const ApplicationSpec& application, int ranks, std::uint
 
 std::vector<Parameters> application_cases(const Machine& machine, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
-  const int nodes_of_usual = std::min(usual_nodes, machine.max_nodes);
-  for (const auto& [ranks, nodes] : rank_spreads(machine, choice, {nodes_of_usual, nodes_of_usual}))
+  const int num_default_nodes = std::min(default_nodes, machine.max_nodes);
+  for (const auto& [ranks, nodes] : rank_layouts(machine, choice, {num_default_nodes, num_default_nodes}))
     for (const auto* application : all_applications())
-      for (const auto bytes : application->usual_bytes) {
+      for (const auto bytes : application->default_bytes) {
         if (!can_be_partitioned(*application, ranks, bytes)) continue;
         list.push_back({{"operation", std::string(application->name)},
                         {"size_bytes", static_cast<std::int64_t>(bytes)},
@@ -62,10 +63,10 @@ const ScenarioInfo info{
 
 extern const ScenarioSpec application_scenario;
 const ScenarioSpec application_scenario = workload_scenario({.info = info,
-                                                             .unable = unsupported_reason,
+                                                             .unsupported_reason = unsupported_reason,
                                                              .cases = application_cases,
                                                              .run = simulate_application,
-                                                             .usual = false,
-                                                             .repetitions = usual_runs});
+                                                             .is_default = false,
+                                                             .repetitions = default_runs});
 
 }  // namespace nearfield::sim

@@ -1,9 +1,9 @@
-// S3, section 5: a finite-difference application on a grid of n^3 cells, stored (x, y, z) with z contiguous, split over
-// ranks. Every iteration sweeps a 7-point stencil from one array into another (a cell has two doubles), then all ranks
-// exchange the faces of the new array with all neighbours at once, as MPI datatypes. There are seven loads and a store
-// per cell; arithmetic takes no time. Split dimensions have ghost cells; with `ghosts` all, every dimension has. A z
-// face includes the ghost rows of y, so that its elements have one stride. Ranks are placed on nodes in the order of x,
-// y, z. Left out: reordering of ranks.
+// Paper S3 (papers/S3/README.md), section 5: a finite-difference application on a grid of n^3 cells, stored (x, y, z)
+// with z contiguous, split over ranks. Every iteration sweeps a 7-point stencil from one array into another (a cell has
+// two doubles), then all ranks exchange the faces of the new array with all neighbors at once, as MPI datatypes. There
+// are seven loads and a store per cell; arithmetic takes no time. Split dimensions have ghost cells; if the parameter
+// `ghosts` is "all", every dimension has ghost cells. A z face includes the ghost rows of y, so that its elements have
+// one stride. Ranks are placed on nodes in the order of x, y, z. Not modeled: reordering of ranks.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -16,30 +16,30 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 10;
-constexpr std::uint64_t element = 8;
-constexpr std::uint64_t at_a_time = 64;  // elements of a row that are accessed operand by operand
+constexpr std::uint64_t element_bytes = 8;
+constexpr std::uint64_t elements_per_piece = 64;  // elements of a row that are accessed operand by operand
 // Before the counted iterations, every page is touched, and a warm-up sweep updates the last rows, as many as fill the
-// caches twice: earlier rows would be evicted again. If these are not all rows, iterations are alike, and one is
-// counted; otherwise two, since the cache contents differ between the two directions of the arrays.
-constexpr int warm = 1;
-constexpr std::uint64_t warm_fills = 2, small_page = 4096;
+// caches twice; earlier rows would be evicted again. If these are not all rows, all iterations take the same time, and
+// one is counted; otherwise two are counted, since the cache contents alternate with the roles of the two arrays.
+constexpr int num_warmup = 1;
+constexpr std::uint64_t num_warmup_cache_fills = 2, small_page_bytes = 4096;
 
-using Three = std::array<std::uint64_t, 3>;
+using ThreeExtents = std::array<std::uint64_t, 3>;
 
 // One rank's box in memory.
 struct RankBox {
-  Three cells, ghosts, extent;
+  ThreeExtents cells, ghosts, extent;
   Address cell_address(Address array, std::uint64_t x, std::uint64_t y, std::uint64_t z) const {
-    return array + ((x * extent[1] + y) * extent[2] + z) * element;
+    return array + ((x * extent[1] + y) * extent[2] + z) * element_bytes;
   }
-  std::uint64_t array_bytes() const { return extent[0] * extent[1] * extent[2] * element; }
+  std::uint64_t array_bytes() const { return extent[0] * extent[1] * extent[2] * element_bytes; }
   // Returns the end of the updated cells, which begin at 1, without ghosts or the boundary of an unsplit dimension.
-  std::uint64_t updated_end(std::size_t d) const { return extent[d] - 1; }
+  std::uint64_t end_of_updated_cells(std::size_t d) const { return extent[d] - 1; }
 };
 
 struct RankSplit {
-  Three parts;
-  std::uint64_t rank_count() const { return parts[0] * parts[1] * parts[2]; }
+  ThreeExtents parts;
+  std::uint64_t num_ranks() const { return parts[0] * parts[1] * parts[2]; }
 };
 
 // Parses a split, for example '8x4x1'.
@@ -70,15 +70,15 @@ RankBox make_rank_box(const RankSplit& split, std::uint64_t cells, bool ghosts_e
 
 // Returns the plane of cells at `index` of dimension `d`, as a message buffer.
 Buffer face_buffer(const RankBox& box, Address array, std::size_t d, std::uint64_t index) {
-  const std::uint64_t row = box.extent[2] * element, piece = box.cells[2] * element;
+  const std::uint64_t row = box.extent[2] * element_bytes, piece = box.cells[2] * element_bytes;
   const auto [gx, gy, gz] = box.ghosts;
   if (d == 0) return Buffer(box.cell_address(array, index, gy, gz), box.cells[1], piece, row);
   if (d == 1) return Buffer(box.cell_address(array, gx, index, gz), box.cells[0], piece, box.extent[1] * row);
-  return Buffer(box.cell_address(array, gx, 0, index), box.cells[0] * box.extent[1], element, row);
+  return Buffer(box.cell_address(array, gx, 0, index), box.cells[0] * box.extent[1], element_bytes, row);
 }
 
-// Returns the rank of the neighbour in a direction of dimension `d`, or -1.
-int neighbour_rank(const RankSplit& split, int rank, std::size_t d, int direction) {
+// Returns the rank of the neighbor in a direction of dimension `d`; -1 if there is none.
+int neighbor_rank(const RankSplit& split, int rank, std::size_t d, int direction) {
   const std::uint64_t rank_stride = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
   const auto place =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / rank_stride % split.parts[d]) + direction;
@@ -87,14 +87,14 @@ int neighbour_rank(const RankSplit& split, int rank, std::size_t d, int directio
 }
 
 Task<> update_row(Rank& rank, const RankBox& box, Address from, Address into, std::uint64_t x, std::uint64_t y) {
-  for (std::uint64_t z = 1; z < box.updated_end(2); z += at_a_time) {
-    const std::uint64_t count = std::min(at_a_time, box.updated_end(2) - z);
+  for (std::uint64_t z = 1; z < box.end_of_updated_cells(2); z += elements_per_piece) {
+    const std::uint64_t count = std::min(elements_per_piece, box.end_of_updated_cells(2) - z);
     for (const Address operand :
          {box.cell_address(from, x, y, z), box.cell_address(from, x, y, z - 1), box.cell_address(from, x, y, z + 1),
           box.cell_address(from, x, y - 1, z), box.cell_address(from, x, y + 1, z), box.cell_address(from, x - 1, y, z),
           box.cell_address(from, x + 1, y, z)})
-      co_await rank.sweep(Access::load, operand, count, element, element);
-    co_await rank.sweep(Access::store, box.cell_address(into, x, y, z), count, element, element);
+      co_await rank.sweep(Access::load, operand, count, element_bytes, element_bytes);
+    co_await rank.sweep(Access::store, box.cell_address(into, x, y, z), count, element_bytes, element_bytes);
   }
 }
 
@@ -103,49 +103,49 @@ Task<> exchange_faces(Rank& rank, const RankSplit& split, const RankBox& box, Ad
   for (const bool sends : {false, true})
     for (std::size_t d = 0; d < 3; ++d)
       for (const int direction : {-1, 1}) {
-        const int other = neighbour_rank(split, rank.rank(), d, direction);
+        const int other = neighbor_rank(split, rank.rank(), d, direction);
         if (other < 0) continue;
         const std::uint64_t inner = direction < 0 ? 1 : box.cells[d], ghost = direction < 0 ? 0 : box.cells[d] + 1;
         // The tag encodes the direction of the message.
-        const int way = tag + static_cast<int>(2 * d) + ((direction > 0) == sends ? 1 : 0);
-        requests.push_back(sends ? rank.send(other, face_buffer(box, array, d, inner), way)
-                                 : rank.receive(other, face_buffer(box, array, d, ghost), way));
+        const int message_tag = tag + static_cast<int>(2 * d) + ((direction > 0) == sends ? 1 : 0);
+        requests.push_back(sends ? rank.send(other, face_buffer(box, array, d, inner), message_tag)
+                                 : rank.receive(other, face_buffer(box, array, d, ghost), message_tag));
       }
   co_await rank.wait_all(requests);
 }
 
 // The number of rows in a sweep, the number of last rows that warm up the caches, and the number of counted iterations.
 struct SweepPlan {
-  std::uint64_t rows_of_x, rows, warm_rows;
-  int counted;
+  std::uint64_t rows_of_x, rows, num_warmup_rows;
+  int num_counted;
   SweepPlan(const RankBox& box, std::uint64_t cache_bytes)
-      : rows_of_x(box.updated_end(1) - 1), rows((box.updated_end(0) - 1) * rows_of_x) {
-    warm_rows = std::min(rows, warm_fills * cache_bytes / (box.extent[2] * element) + 1);
-    counted = warm_rows < rows ? 1 : 2;
+      : rows_of_x(box.end_of_updated_cells(1) - 1), rows((box.end_of_updated_cells(0) - 1) * rows_of_x) {
+    num_warmup_rows = std::min(rows, num_warmup_cache_fills * cache_bytes / (box.extent[2] * element_bytes) + 1);
+    num_counted = num_warmup_rows < rows ? 1 : 2;
   }
 };
 
 // The program of a rank. Makes two marks per iteration: the sweep and the exchange.
 Task<> run_rank(Rank& rank, RankSplit split, RankBox box, SweepPlan sweeps) {
   Address from = rank.allocate(box.array_bytes()), into = rank.allocate(box.array_bytes());
-  if (sweeps.warm_rows < sweeps.rows)
+  if (sweeps.num_warmup_rows < sweeps.rows)
     for (const Address array : {from, into})
-      co_await rank.sweep(Access::load, array, box.array_bytes() / small_page, small_page, element);
-  for (int i = 0; i < warm + sweeps.counted; ++i) {
-    if (i == warm) co_await rank.barrier();
-    rank.start();
-    for (std::uint64_t row = i < warm ? sweeps.rows - sweeps.warm_rows : 0; row < sweeps.rows; ++row)
+      co_await rank.sweep(Access::load, array, box.array_bytes() / small_page_bytes, small_page_bytes, element_bytes);
+  for (int i = 0; i < num_warmup + sweeps.num_counted; ++i) {
+    if (i == num_warmup) co_await rank.barrier();
+    rank.start_mark();
+    for (std::uint64_t row = i < num_warmup ? sweeps.rows - sweeps.num_warmup_rows : 0; row < sweeps.rows; ++row)
       co_await update_row(rank, box, from, into, 1 + row / sweeps.rows_of_x, 1 + row % sweeps.rows_of_x);
-    rank.stop();
-    rank.start();
+    rank.stop_mark();
+    rank.start_mark();
     co_await exchange_faces(rank, split, box, into);
-    rank.stop();
+    rank.stop_mark();
     std::swap(from, into);
   }
 }
 
-// Returns the number of ranks on each node: the largest number that fits and is equal on all nodes; 0 if there are too
-// few nodes.
+// Returns the number of ranks per node: the largest number that is at most the number of cores and divides the number
+// of ranks; 0 if the machine has too few nodes.
 int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
   auto node_ranks = std::min(static_cast<std::uint64_t>(machine.cores), ranks);
   while (ranks % node_ranks != 0) --node_ranks;
@@ -155,7 +155,8 @@ int ranks_per_node(const Machine& machine, std::uint64_t ranks) {
 
 std::vector<Result> simulate_decomposition(const SimulationJob& requested) {
   Machine machine = requested.machine;
-  const SimulationJob job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
+  const SimulationJob job{machine, requested.place, requested.parameters, requested.settings,
+                          requested.progress_callback};
   const std::string mode = word_parameter(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
   const RankSplit split = parse_split(word_parameter(job.parameters, "split"));
@@ -166,24 +167,25 @@ std::vector<Result> simulate_decomposition(const SimulationJob& requested) {
   const RankBox box =
       make_rank_box(split, static_cast<std::uint64_t>(number_parameter(job.parameters, "cells")), ghosts == "all");
   ClusterOptions options = job.options();
-  options.ranks_per_node = ranks_per_node(machine, split.rank_count());
+  options.ranks_per_node = ranks_per_node(machine, split.num_ranks());
   if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");
-  options.nodes = static_cast<int>(split.rank_count()) / options.ranks_per_node;
+  options.nodes = static_cast<int>(split.num_ranks()) / options.ranks_per_node;
   Cluster cluster(machine, options);
   const SweepPlan sweeps(box, static_cast<std::uint64_t>(llc_bytes(machine)));
   const Outcome outcome = cluster.run([&](Rank& rank) { return run_rank(rank, split, box, sweeps); });
-  const ConfigClock none = outcome.ranks.front().finished - outcome.ranks.front().finished;
-  ConfigClock iteration = none, exchange = none;
+  const ConfigClock zero = outcome.ranks.front().finish_time - outcome.ranks.front().finish_time;
+  ConfigClock iteration = zero, exchange = zero;
   for (const auto& rank : outcome.ranks) {
-    iteration = later(iteration, elapsed_time(rank.marks[2 * warm], rank.marks.back()));
-    ConfigClock mine = none;
-    for (std::size_t i = 2 * warm + 1; i < rank.marks.size(); i += 2) mine += elapsed_time(rank.marks[i]);
-    exchange = later(exchange, mine);
+    iteration = later(iteration, elapsed_time(rank.marks[2 * num_warmup], rank.marks.back()));
+    ConfigClock rank_exchange = zero;
+    for (std::size_t i = 2 * num_warmup + 1; i < rank.marks.size(); i += 2)
+      rank_exchange += elapsed_time(rank.marks[i]);
+    exchange = later(exchange, rank_exchange);
   }
-  Results results(job.axes.memory_slowdown.size());
-  results.add_time("iteration", "", iteration, sweeps.counted);
-  results.add_time("exchange", "", exchange, sweeps.counted);
-  return results.all;
+  Results results(job.settings.memory_slowdown.size());
+  results.add_time("iteration", "", iteration, sweeps.num_counted);
+  results.add_time("exchange", "", exchange, sweeps.num_counted);
+  return results.entries;
 }
 
 std::vector<Parameters> decomposition_cases(const Machine&, const PairPlacement&, const CaseSelection& choice) {
@@ -214,9 +216,9 @@ const ScenarioInfo info{
 
 extern const ScenarioSpec decomposition_scenario;
 const ScenarioSpec decomposition_scenario{.info = info,
-                                          .unable = unsupported_reason,
+                                          .unsupported_reason = unsupported_reason,
                                           .cases = decomposition_cases,
                                           .run = simulate_decomposition,
-                                          .policies = max_variants};
+                                          .num_policies = max_variants};
 
 }  // namespace nearfield::sim

@@ -3,8 +3,8 @@
 // rank rewrites what it sends; all ranks begin the call together. Times are the mean of the calls after the first ones,
 // in which memory is touched for the first time.
 //
-// Left out: the copies that an owner of memory makes for others while it waits, and whatever cores do beside loads and
-// stores. A system call is never needed, as with the shared heap.
+// Not modeled: the copies that an owner of memory makes for other ranks while it waits, and all work of cores except
+// loads and stores. No system calls are needed, as if all buffers were in the shared heap.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using collectives::Bytes;
 using collectives::Groups;
 using RankExchange = collectives::Exchange<SimulatedPort>;
 
-constexpr int first_calls = 1, usual_calls = 2;
+constexpr int num_warmup_calls = 1, default_calls = 2;
 constexpr std::int64_t max_bytes = 16 << 10;  // by default: longer vectors take the host minutes on many cores
 constexpr std::string_view operations[] = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
 
@@ -41,7 +41,7 @@ const ScenarioInfo node_collective_info{
      {"max_time", "ns", Combine::slowest, "the same if each core, and each line's owner, serves one fetch at a time"}},
 };
 
-// Memory of the host, of which pages take no physical memory until they are written.
+// Memory of the host, whose pages take no physical memory until they are written.
 class HostMemory {
  public:
   explicit HostMemory(std::size_t bytes) : bytes_(std::max<std::size_t>(bytes, 1)) {
@@ -78,7 +78,7 @@ bool has_groups(const Machine& machine) {
 }
 
 // Returns whether the algorithm is simulated for this message length. Algorithm `whole`, in which each rank reads the
-// vectors of all ranks, is simulated for long vectors up to 16 ranks only: more would take minutes.
+// vectors of all ranks, is simulated for long vectors with at most 16 ranks, since more ranks would take minutes.
 bool is_length_simulated(const std::string& algorithm, std::int64_t bytes, std::int64_t ranks) {
   const bool is_short = bytes <= static_cast<std::int64_t>(collectives::slot_bytes);
   return is_short || (algorithm != "doubling" && (algorithm != "whole" || ranks <= 16));
@@ -110,45 +110,45 @@ class CollectiveCalls {
       : CollectiveCalls(job.machine, job.parameters, job.options(), fetch_model) {}
   CollectiveCalls(const Machine& machine, const Parameters& parameters, const ClusterOptions& options,
                   FetchModel fetch_model)
-      : node_(machine, {.memory_slowdown = options.memory_slowdown, .memory_effects = options.memory_effects}),
+      : node_(machine, {.memory_slowdown = options.memory_slowdown, .has_memory_effects = options.has_memory_effects}),
         operation_(word_parameter(parameters, "operation")),
         algorithm_(word_parameter(parameters, "algorithm")),
         bytes_(static_cast<std::size_t>(number_parameter(parameters, "size_bytes"))),
-        n_(static_cast<std::size_t>(number_parameter(parameters, "ranks"))),
+        num_ranks_(static_cast<std::size_t>(number_parameter(parameters, "ranks"))),
         groups_{cores_per_group(machine)},
-        ranks_(node_, static_cast<int>(n_), groups_.size, fetch_model) {
+        ranks_(node_, static_cast<int>(num_ranks_), groups_.size, fetch_model) {
     const bool sends_blocks = operation_ == "alltoall", gets_blocks = sends_blocks || operation_ == "allgather";
-    for (std::size_t i = 0; i < n_; ++i) {
+    for (std::size_t i = 0; i < num_ranks_; ++i) {
       ports_.push_back(std::make_unique<SimulatedPort>(ranks_, static_cast<int>(i)));
-      memory_.push_back(std::make_unique<HostMemory>(sizeof(SimulatedPort::Box)));
-      boxes_.push_back(new (memory_.back()->data()) SimulatedPort::Box{});
-      memory_.push_back(std::make_unique<HostMemory>(sends_blocks ? bytes_ * n_ : bytes_));
-      send_.push_back(memory_.back()->data());
-      memory_.push_back(std::make_unique<HostMemory>(gets_blocks ? bytes_ * n_ : bytes_));
-      receive_.push_back(memory_.back()->data());
+      host_memory_.push_back(std::make_unique<HostMemory>(sizeof(SimulatedPort::Box)));
+      boxes_.push_back(new (host_memory_.back()->data()) SimulatedPort::Box{});
+      host_memory_.push_back(std::make_unique<HostMemory>(sends_blocks ? bytes_ * num_ranks_ : bytes_));
+      send_buffers_.push_back(host_memory_.back()->data());
+      host_memory_.push_back(std::make_unique<HostMemory>(gets_blocks ? bytes_ * num_ranks_ : bytes_));
+      receive_buffers_.push_back(host_memory_.back()->data());
     }
-    for (std::size_t i = 0; i < n_; ++i)
-      exchanges_.emplace_back(*ports_[i], boxes_.data(), static_cast<int>(n_), static_cast<int>(i));
-    send_bytes_ = sends_blocks ? bytes_ * n_ : bytes_;
+    for (std::size_t i = 0; i < num_ranks_; ++i)
+      exchanges_.emplace_back(*ports_[i], boxes_.data(), static_cast<int>(num_ranks_), static_cast<int>(i));
+    send_bytes_ = sends_blocks ? bytes_ * num_ranks_ : bytes_;
     // Each rank is the first to touch its own memory.
     ranks_.run([&](int rank) {
       const auto i = static_cast<std::size_t>(rank);
       ranks_.store(rank, boxes_[i], sizeof(SimulatedPort::Box));
-      ranks_.store(rank, receive_[i], gets_blocks ? bytes_ * n_ : bytes_);
+      ranks_.store(rank, receive_buffers_[i], gets_blocks ? bytes_ * num_ranks_ : bytes_);
     });
   }
 
   // Returns the time of one call.
   ConfigClock run_call() {
-    ranks_.run([&](int rank) { ranks_.store(rank, send_[static_cast<std::size_t>(rank)], send_bytes_); });
+    ranks_.run([&](int rank) { ranks_.store(rank, send_buffers_[static_cast<std::size_t>(rank)], send_bytes_); });
     return ranks_.run([&](int rank) { call_collective(rank); });
   }
 
  private:
   void call_collective(int rank) {
     const auto i = static_cast<std::size_t>(rank);
-    RankExchange& x = exchanges_[i];
-    Bytes *const send = send_[i], *const receive = receive_[i];
+    RankExchange& exchange = exchanges_[i];
+    Bytes *const send = send_buffers_[i], *const receive = receive_buffers_[i];
     const auto combine = [this, rank](void* out, const void* a, const void* b, std::size_t count) {
       ranks_.load(rank, a, count * sizeof(double));
       ranks_.load(rank, b, count * sizeof(double));
@@ -158,44 +158,47 @@ class CollectiveCalls {
     const bool is_grouped = algorithm_ == "grouped", in_slices = algorithm_ == "slices",
                is_doubling = algorithm_ == "doubling";
     if (operation_ == "barrier")
-      return is_grouped ? barrier_in_groups(x, groups_) : is_doubling ? barrier_by_dissemination(x) : barrier(x);
+      return is_grouped    ? barrier_in_groups(exchange, groups_)
+             : is_doubling ? barrier_by_dissemination(exchange)
+                           : barrier(exchange);
     if (operation_ == "reduce")
-      return is_doubling ? reduce_by_doubling(x, send, receive, sum, 0) : reduce(x, send, receive, sum, 0);
-    if (operation_ == "alltoall") return alltoall(x, send, receive, bytes_);
+      return is_doubling ? reduce_by_doubling(exchange, send, receive, sum, 0)
+                         : reduce(exchange, send, receive, sum, 0);
+    if (operation_ == "alltoall") return alltoall(exchange, send, receive, bytes_);
     if (operation_ == "allgather")
-      return allgather(x, send, bytes_,
+      return allgather(exchange, send, bytes_,
                        [&](int from) { return std::pair(receive + static_cast<std::size_t>(from) * bytes_, bytes_); });
     if (operation_ == "bcast") {
       Bytes* const data = rank == 0 ? send : receive;
-      if (is_grouped) return bcast_in_groups(x, data, bytes_, 0, groups_);
-      return in_slices ? bcast_in_slices(x, data, bytes_, 0) : bcast(x, data, bytes_, 0);
+      if (is_grouped) return bcast_in_groups(exchange, data, bytes_, 0, groups_);
+      return in_slices ? bcast_in_slices(exchange, data, bytes_, 0) : bcast(exchange, data, bytes_, 0);
     }
-    if (is_grouped) return allreduce_in_groups(x, send, receive, sum, groups_);
-    if (is_doubling) return allreduce_by_doubling(x, send, receive, sum);
-    if (algorithm_ == "whole") return allreduce_whole(x, send, receive, sum);
-    return in_slices ? allreduce_in_slices(x, send, receive, sum) : allreduce(x, send, receive, sum);
+    if (is_grouped) return allreduce_in_groups(exchange, send, receive, sum, groups_);
+    if (is_doubling) return allreduce_by_doubling(exchange, send, receive, sum);
+    if (algorithm_ == "whole") return allreduce_whole(exchange, send, receive, sum);
+    return in_slices ? allreduce_in_slices(exchange, send, receive, sum) : allreduce(exchange, send, receive, sum);
   }
 
   Node node_;
   std::string operation_, algorithm_;
-  std::size_t bytes_, n_, send_bytes_ = 0;
+  std::size_t bytes_, num_ranks_, send_bytes_ = 0;
   Groups groups_;
   NodeRanks ranks_;
-  std::vector<std::unique_ptr<HostMemory>> memory_;
+  std::vector<std::unique_ptr<HostMemory>> host_memory_;
   std::vector<std::unique_ptr<SimulatedPort>> ports_;
   std::vector<SimulatedPort::Box*> boxes_;
-  std::vector<Bytes*> send_, receive_;
+  std::vector<Bytes*> send_buffers_, receive_buffers_;
   std::vector<RankExchange> exchanges_;
 };
 
 std::vector<Result> simulate_node_collective(const SimulationJob& job) {
   check_parameters(job.machine, job.parameters);
-  Results results(job.axes.memory_slowdown.size());
+  Results results(job.settings.memory_slowdown.size());
   for (const FetchModel fetch_model : {FetchModel::at_once, FetchModel::in_turn}) {
     CollectiveCalls calls(job, fetch_model);
-    for (int i = 0; i < first_calls; ++i) calls.run_call();
-    const int repetitions = job.axes.repetitions.value_or(usual_calls);
-    std::vector<std::vector<double>> times(job.axes.memory_slowdown.size());
+    for (int i = 0; i < num_warmup_calls; ++i) calls.run_call();
+    const int repetitions = job.settings.repetitions.value_or(default_calls);
+    std::vector<std::vector<double>> times(job.settings.memory_slowdown.size());
     for (int i = 0; i < repetitions; ++i) {
       const ConfigClock time = calls.run_call();
       for (std::size_t speed = 0; speed < times.size(); ++speed)
@@ -206,13 +209,13 @@ std::vector<Result> simulate_node_collective(const SimulationJob& job) {
     for (std::size_t speed = 0; speed < times.size(); ++speed)
       results.add_mean(metric, "ns", 0, static_cast<int>(speed), times[speed]);
   }
-  return results.all;
+  return results.entries;
 }
 
 std::vector<Parameters> node_collective_cases(const Machine& machine, const PairPlacement&,
                                               const CaseSelection& choice) {
   SizeChoice sizes = choice.sizes;
-  sizes.max_bytes = max_bytes;
+  sizes.max_message_bytes = max_bytes;
   const std::int64_t ranks = machine.cores;
   std::vector<Parameters> list;
   for (const std::string_view name : operations) {
@@ -234,10 +237,10 @@ std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
 
 extern const ScenarioSpec node_collective_scenario;
 const ScenarioSpec node_collective_scenario = {.info = node_collective_info,
-                                               .unable = unsupported_reason,
+                                               .unsupported_reason = unsupported_reason,
                                                .cases = node_collective_cases,
                                                .run = simulate_node_collective,
-                                               .usual = false,
-                                               .repetitions = usual_calls};
+                                               .is_default = false,
+                                               .repetitions = default_calls};
 
 }  // namespace nearfield::sim

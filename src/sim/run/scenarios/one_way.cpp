@@ -10,61 +10,61 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 3;
-constexpr int counted = 2;  // repetitions with full caches; earlier repetitions warm up the MPI's buffers
+constexpr int num_counted = 2;  // repetitions with full caches; earlier repetitions warm up the MPI's buffers
 constexpr unsigned word_bytes = 8;
 
 struct OneWayRun {
-  OneWayCase how;
-  std::uint64_t bytes, foreign_bytes, line_bytes;
-  int times;
+  OneWayCase test_case;
+  std::uint64_t bytes, filler_bytes, line_bytes;
+  int num_repetitions;
 
-  std::uint64_t line_count() const { return (bytes + line_bytes - 1) / line_bytes; }
-  Address last_line(Address begin) const { return begin + (line_count() - 1) * line_bytes; }
+  std::uint64_t num_lines() const { return (bytes + line_bytes - 1) / line_bytes; }
+  Address last_line(Address begin) const { return begin + (num_lines() - 1) * line_bytes; }
 };
 
-Task<> fill_caches(const PairSide& side, const OneWayRun& c, Address foreign, Address message) {
+Task<> fill_caches(const PairSide& side, const OneWayRun& c, Address filler, Address message) {
   const auto line = static_cast<std::int64_t>(c.line_bytes);
-  co_await side.rank.sweep(Access::store, foreign, c.foreign_bytes / c.line_bytes, line, word_bytes);
-  if (c.how.lines == "invalid") co_return;
-  const Access access = c.how.lines == "modified" ? Access::store : Access::load;
-  co_await side.rank.sweep(access, c.last_line(message), c.line_count(), -line, word_bytes);
+  co_await side.rank.sweep(Access::store, filler, c.filler_bytes / c.line_bytes, line, word_bytes);
+  if (c.test_case.line_state == "invalid") co_return;
+  const Access access = c.test_case.line_state == "modified" ? Access::store : Access::load;
+  co_await side.rank.sweep(access, c.last_line(message), c.num_lines(), -line, word_bytes);
 }
 
-Task<> signal_ready(const PairSide& side, Address anywhere) {
-  const Buffer nothing(anywhere, 0);
-  if (side.first) co_await side.rank.wait(side.rank.receive(side.peer, nothing, tag));
-  co_await side.rank.wait(side.rank.send(side.peer, nothing, tag));
-  if (!side.first) co_await side.rank.wait(side.rank.receive(side.peer, nothing, tag));
+Task<> signal_ready(const PairSide& side, Address address) {
+  const Buffer empty_message(address, 0);
+  if (side.is_sender) co_await side.rank.wait(side.rank.receive(side.peer, empty_message, tag));
+  co_await side.rank.wait(side.rank.send(side.peer, empty_message, tag));
+  if (!side.is_sender) co_await side.rank.wait(side.rank.receive(side.peer, empty_message, tag));
 }
 
 // Makes two marks per repetition: the MPI call, if there is one, and the traversal of the buffer.
 Task<> run_one_way(const PairSide& side, OneWayRun c) {
-  const Address foreign = side.rank.allocate(c.foreign_bytes), message = side.rank.allocate(c.bytes);
+  const Address filler = side.rank.allocate(c.filler_bytes), message = side.rank.allocate(c.bytes);
   const Buffer buffer(message, c.bytes);
-  const Access access = c.how.writes ? Access::store : Access::load;
-  for (int i = 0; i < c.times; ++i) {
+  const Access access = c.test_case.is_write ? Access::store : Access::load;
+  for (int i = 0; i < c.num_repetitions; ++i) {
     co_await side.rank.barrier();
-    if (i >= c.times - counted) co_await fill_caches(side, c, foreign, message);
-    if (c.how.with_call) {
+    if (i >= c.num_repetitions - num_counted) co_await fill_caches(side, c, filler, message);
+    if (c.test_case.has_call) {
       co_await signal_ready(side, message);
-      side.rank.start();
-      if (side.first) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
-      if (!side.first) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
-      side.rank.stop();
+      side.rank.start_mark();
+      if (side.is_sender) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
+      if (!side.is_sender) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
+      side.rank.stop_mark();
     }
     co_await side.rank.barrier();
-    side.rank.start();
-    co_await side.rank.sweep(access, message, c.line_count(), static_cast<std::int64_t>(c.line_bytes), word_bytes);
-    side.rank.stop();
+    side.rank.start_mark();
+    co_await side.rank.sweep(access, message, c.num_lines(), static_cast<std::int64_t>(c.line_bytes), word_bytes);
+    side.rank.stop_mark();
   }
 }
 
 void add_side_results(Results& results, const SimulationJob& job, const char* side, const std::vector<Mark>& marks,
-                      bool with_call) {
+                      bool has_call) {
   const Mark& traversal = marks.back();
   results.add_time("traverse", side, elapsed_time(traversal));
   PerfCounters all = traversal.counters;
-  if (with_call) {
+  if (has_call) {
     const Mark& call = marks[marks.size() - 2];
     results.add_time("call", side, elapsed_time(call));
     add_call_counters(results, "call", side, job.machine, call.counters);
@@ -79,12 +79,13 @@ std::vector<Result> simulate_one_way(const SimulationJob& job) {
   const auto bytes = static_cast<std::uint64_t>(size);
   const Cache& last = job.machine.caches.back();
   const OneWayRun c{parse_one_way_case(job.parameters), bytes, std::max<std::uint64_t>(last.size_bytes, bytes),
-                    static_cast<std::uint64_t>(last.line_bytes), repetitions_for(size) + counted};
-  const PairMarks marks = run_pair(job, 2 * c.times, [&](const PairSide& side) { return run_one_way(side, c); });
-  Results results(job.axes.memory_slowdown.size());
-  add_side_results(results, job, "sender", marks.sender, c.how.with_call);
-  add_side_results(results, job, "receiver", marks.receiver, c.how.with_call);
-  return results.all;
+                    static_cast<std::uint64_t>(last.line_bytes), repetitions_for(size) + num_counted};
+  const PairMarks marks =
+      run_pair(job, 2 * c.num_repetitions, [&](const PairSide& side) { return run_one_way(side, c); });
+  Results results(job.settings.memory_slowdown.size());
+  add_side_results(results, job, "sender", marks.sender, c.test_case.has_call);
+  add_side_results(results, job, "receiver", marks.receiver, c.test_case.has_call);
+  return results.entries;
 }
 
 std::vector<Parameters> simulated_one_way_cases(const Machine&, const PairPlacement&, const CaseSelection& choice) {

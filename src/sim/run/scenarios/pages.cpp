@@ -1,7 +1,7 @@
 // scenario/pages.hpp on a simulated machine: private memory with base pages and with huge pages (2 MiB), with TLB
-// misses. Every core of one node touches and reads a part of its own. A huge page takes as long to clear as a base
-// page, unless the machine says otherwise (Pages::huge_fault_ns). Left out: TLBs with entries for base pages only, and
-// shared windows, whose pages would be like private ones.
+// misses. Every core of one node touches and reads separate memory. A huge page takes as long to clear as a base page,
+// unless the machine description has another time (Pages::huge_fault_ns). Not modeled: TLBs with entries for base pages
+// only, and shared windows, whose pages would behave like private ones.
 #include "scenario/pages.hpp"
 
 #include <algorithm>
@@ -16,15 +16,15 @@ constexpr std::uint64_t huge_bytes = 2 << 20;
 
 // Makes two marks: the first touch of new memory by writes, and reading it again.
 Task<> touch_and_read(Rank& rank, std::uint64_t bytes) {
-  const Address part = rank.allocate(bytes);
+  const Address memory = rank.allocate(bytes);
   co_await rank.barrier();
-  rank.start();
-  co_await rank.write(part, bytes);
-  rank.stop();
+  rank.start_mark();
+  co_await rank.write(memory, bytes);
+  rank.stop_mark();
   co_await rank.barrier();
-  rank.start();
-  co_await rank.read(part, bytes);
-  rank.stop();
+  rank.start_mark();
+  co_await rank.read(memory, bytes);
+  rank.stop_mark();
 }
 
 // Adds the slowest rank's time and the largest of the counts.
@@ -43,29 +43,30 @@ void add_slowest(Results& results, const std::string& name, const Outcome& outco
 
 std::vector<Result> simulate_pages(const SimulationJob& job) {
   Machine machine = job.machine;
-  const bool huge = word_parameter(job.parameters, "memory") == "private-huge";
-  if (huge) {
+  const bool is_huge = word_parameter(job.parameters, "memory") == "private-huge";
+  if (is_huge) {
     machine.pages.page_bytes = huge_bytes;
     if (machine.pages.huge_fault_ns > 0) machine.pages.fault_ns = machine.pages.huge_fault_ns;
   }
   const auto bytes = static_cast<std::uint64_t>(number_parameter(job.parameters, "size_bytes"));
   ClusterOptions options = job.options();
   options.ranks_per_node = machine.cores;
-  options.count_sides = true;
+  options.needs_core_counters = true;
   Cluster cluster(machine, options);
   const Outcome outcome = cluster.run([bytes](Rank& rank) { return touch_and_read(rank, bytes); });
-  Results results(job.axes.memory_slowdown.size());
+  Results results(job.settings.memory_slowdown.size());
   add_slowest(results, "first_touch", outcome, 0);
   add_slowest(results, "traverse", outcome, 1);
-  results.add_number("huge_bytes", "bytes", "", huge ? static_cast<double>(bytes) : 0.0);
-  return results.all;
+  results.add_number("huge_bytes", "bytes", "", is_huge ? static_cast<double>(bytes) : 0.0);
+  return results.entries;
 }
 
 std::vector<Parameters> pages_cases(const Machine& machine, const PairPlacement&, const CaseSelection& choice) {
   std::vector<Parameters> list;
-  constexpr int light = 8;  // ranks touch only their own memory, once or twice, which takes less time than messages
+  constexpr int cost_ratio_to_messages =
+      8;  // ranks touch only their own memory, once or twice, which takes less time than messages
   for (const auto size : pages_sizes(choice.sizes)) {
-    if (is_too_large_for_quick(choice.sizes, machine.cores, size / light)) continue;
+    if (is_too_large_for_quick(choice.sizes, machine.cores, size / cost_ratio_to_messages)) continue;
     for (const char* memory : {"private", "private-huge"}) list.push_back({{"size_bytes", size}, {"memory", memory}});
   }
   return list;

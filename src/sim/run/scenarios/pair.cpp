@@ -16,9 +16,9 @@ constexpr int within_node_rounds = 64;  // until all lines that two ranks poll h
 Task<> warm_up_queues(const PairSide& side, int rounds) {
   const Buffer send(side.rank.allocate(8), 8), receive(side.rank.allocate(8), 8);
   for (int i = 0; i < rounds; ++i) {
-    if (side.first) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
+    if (side.is_sender) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
     co_await side.rank.wait(side.rank.receive(side.peer, receive, tag));
-    if (!side.first) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
+    if (!side.is_sender) co_await side.rank.wait(side.rank.send(side.peer, send, tag));
   }
 }
 
@@ -29,12 +29,12 @@ Task<> enter_barriers(Rank& rank, int barriers) {
 ClusterOptions pair_options(const SimulationJob& job) {
   ClusterOptions options = job.options();
   const PairPlacement& place = job.place;
-  options.count_sides = true;
+  options.needs_core_counters = true;
   if (place.between_nodes) {
     options.nodes = place.peer + 1;
   } else {
     options.ranks_per_node = 2;
-    options.cores = {place.own, place.peer};
+    options.cores = {place.sender_core, place.peer};
   }
   return options;
 }
@@ -43,8 +43,8 @@ void add_count(Results& results, const std::string& metric, const std::string& s
   results.add_number(metric, "count", side, static_cast<double>(value));
 }
 
-// LLC references and misses, counted as hardware does (LONGEST_LAT_CACHE): including the prefetcher's requests to the
-// LLC.
+// Return the LLC references and misses, counted as by the hardware event LONGEST_LAT_CACHE, which includes the
+// prefetcher's requests to the LLC.
 Count llc_references(const Machine& machine, const PerfCounters& counters) {
   const std::size_t last = machine.caches.size() - 1;
   return counters.hits[last] + counters.misses[last] + counters.prefetches;
@@ -58,19 +58,19 @@ Count llc_misses(const Machine& machine, const PerfCounters& counters) {
 
 PairMarks run_pair(const SimulationJob& job, int barriers, const std::function<Task<>(const PairSide&)>& program) {
   Cluster cluster(job.machine, pair_options(job));
-  const int sender = 0, receiver = cluster.ranks() - 1;
+  const int sender = 0, receiver = cluster.num_ranks() - 1;
   const int rounds = job.place.between_nodes ? job.machine.nic->event_entries : within_node_rounds;
-  const auto of_side = [&](int peer, bool first) -> Program {
-    return [&program, peer, first, rounds](Rank& rank) -> Task<> {
-      const PairSide side{rank, peer, first};
+  const auto make_program = [&](int peer, bool is_sender) -> Program {
+    return [&program, peer, is_sender, rounds](Rank& rank) -> Task<> {
+      const PairSide side{rank, peer, is_sender};
       co_await warm_up_queues(side, rounds);
       co_await program(side);
     };
   };
-  std::vector<Program> programs(static_cast<std::size_t>(cluster.ranks()),
+  std::vector<Program> programs(static_cast<std::size_t>(cluster.num_ranks()),
                                 [barriers](Rank& rank) { return enter_barriers(rank, barriers); });
-  programs[static_cast<std::size_t>(sender)] = of_side(receiver, true);
-  programs[static_cast<std::size_t>(receiver)] = of_side(sender, false);
+  programs[static_cast<std::size_t>(sender)] = make_program(receiver, true);
+  programs[static_cast<std::size_t>(receiver)] = make_program(sender, false);
   const Outcome outcome = cluster.run(programs);
   return {outcome.ranks[static_cast<std::size_t>(sender)].marks,
           outcome.ranks[static_cast<std::size_t>(receiver)].marks};
@@ -82,15 +82,15 @@ int repetitions_for(std::int64_t size_bytes) {
 }
 
 std::string unsupported_placement(const Machine& machine, const PairPlacement& place) {
-  if (place.own < 0 || place.peer < 0) return "ranks are counted from 0";
+  if (place.sender_core < 0 || place.peer < 0) return "ranks are counted from 0";
   if (place.between_nodes) {
     if (!machine.nic || !machine.network) return "the machine's description has no NIC and network: it is one node";
     if (place.peer == 0) return "a node is at no distance from itself";
     return place.peer < machine.max_nodes ? "" : "the machine has " + std::to_string(machine.max_nodes) + " nodes";
   }
-  if (place.own == place.peer) return "a pair is two cores";
+  if (place.sender_core == place.peer) return "a pair is two cores";
   const int cores = machine.cores;
-  return std::max(place.own, place.peer) < cores ? "" : "a node has " + std::to_string(cores) + " cores";
+  return std::max(place.sender_core, place.peer) < cores ? "" : "a node has " + std::to_string(cores) + " cores";
 }
 
 ConfigClock elapsed_time(const Mark& mark) { return elapsed_time(mark, mark); }

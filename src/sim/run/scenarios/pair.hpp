@@ -1,5 +1,5 @@
 // The common part of scenarios of two ranks: a cluster with the pair at its placement, idle ranks on all nodes between
-// the two, and a warm-up after which the one-time initialisation of the MPI is complete.
+// the two, and a warm-up after which the one-time initialization of the MPI library is complete.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace nearfield::sim {
 struct PairSide {
   Rank& rank;
   int peer;
-  bool first;  // this rank is the sender, which begins
+  bool is_sender;  // this rank is the sender, which begins
 };
 
 struct PairMarks {
@@ -26,16 +26,18 @@ struct PairMarks {
 // buffers. All other ranks only enter the program's barriers; `barriers` is the number of barriers.
 PairMarks run_pair(const SimulationJob& job, int barriers, const std::function<Task<>(const PairSide&)>& program);
 
-// Returns the number of repetitions of a case after which all of the MPI's buffers, used in turn, are warm.
+// Returns the number of repetitions of a case after which all buffers of the MPI library, which are used in turn, are
+// warm.
 int repetitions_for(std::int64_t size_bytes);
 
-// Returns why the machine does not have this placement; empty if it does.
+// Returns the reason why this placement is impossible on the machine; empty if it is possible.
 std::string unsupported_placement(const Machine& machine, const PairPlacement& place);
 
 ConfigClock elapsed_time(const Mark& mark);
 ConfigClock elapsed_time(const Mark& from, const Mark& to);  // from the start of one mark to the end of another
 
-// Add counts under the names of the probe's hardware counters; `prefix` names the MPI call whose counts they are.
+// Add counts under the names that the probe gives to hardware counters; `prefix` names the MPI call to which the counts
+// belong.
 void add_counters(Results& results, const Machine& machine, const std::string& side, const PerfCounters& counters);
 void add_call_counters(Results& results, const std::string& prefix, const std::string& side, const Machine& machine,
                        const PerfCounters& counters);

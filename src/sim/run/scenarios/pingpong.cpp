@@ -30,40 +30,40 @@ Task<> receive_message(const PairSide& side, Buffer buffer) {
 Task<> repeat_in_state(const PairSide& side, std::uint64_t bytes, BufferState state, int times) {
   const MessageBuffers buffers = allocate_buffers(side.rank, bytes);
   for (int i = 0; i < times; ++i) {
-    co_await side.rank.prepare(buffers.receive, state);
-    co_await side.rank.prepare(buffers.send, state);
+    co_await side.rank.prepare_buffer(buffers.receive, state);
+    co_await side.rank.prepare_buffer(buffers.send, state);
     co_await side.rank.barrier();
-    for (const bool sends : {side.first, !side.first}) {
-      side.rank.start();
+    for (const bool sends : {side.is_sender, !side.is_sender}) {
+      side.rank.start_mark();
       if (sends)
         co_await send_message(side, buffers.send);
       else
         co_await receive_message(side, buffers.receive);
-      side.rank.stop();
+      side.rank.stop_mark();
     }
   }
 }
 
-// Makes one mark around the last `counted` round trips.
-Task<> repeat_back_to_back(const PairSide& side, std::uint64_t bytes, int times, int counted) {
+// Makes one mark around the last `num_counted` round trips.
+Task<> repeat_back_to_back(const PairSide& side, std::uint64_t bytes, int times, int num_counted) {
   const MessageBuffers buffers = allocate_buffers(side.rank, bytes);
-  for (int i = 0; i < times + counted; ++i) {
+  for (int i = 0; i < times + num_counted; ++i) {
     if (i == times) co_await side.rank.barrier();
-    if (i == times) side.rank.start();
-    if (side.first) co_await send_message(side, buffers.send);
+    if (i == times) side.rank.start_mark();
+    if (side.is_sender) co_await send_message(side, buffers.send);
     co_await receive_message(side, buffers.receive);
-    if (!side.first) co_await send_message(side, buffers.send);
+    if (!side.is_sender) co_await send_message(side, buffers.send);
   }
-  side.rank.stop();
+  side.rank.stop_mark();
 }
 
 void add_side_results(Results& results, const Machine& machine, const char* side, const Mark& send,
                       const Mark& receive) {
   results.add_time("send", side, elapsed_time(send));
   results.add_time("receive", side, elapsed_time(receive));
-  PerfCounters both = send.counters;
-  both += receive.counters;
-  add_counters(results, machine, side, both);
+  PerfCounters sum = send.counters;
+  sum += receive.counters;
+  add_counters(results, machine, side, sum);
   add_call_counters(results, "send", side, machine, send.counters);
   add_call_counters(results, "receive", side, machine, receive.counters);
 }
@@ -73,23 +73,23 @@ std::vector<Result> simulate_pingpong(const SimulationJob& job) {
   const auto bytes = static_cast<std::uint64_t>(size);
   const std::string state = word_parameter(job.parameters, "state");
   const int times = repetitions_for(size);
-  Results results(job.axes.memory_slowdown.size());
+  Results results(job.settings.memory_slowdown.size());
   if (state == "reused") {
-    const int counted = pingpong_round_trips(size);
-    const auto program = [&](const PairSide& side) { return repeat_back_to_back(side, bytes, times, counted); };
+    const int num_counted = pingpong_round_trips(size);
+    const auto program = [&](const PairSide& side) { return repeat_back_to_back(side, bytes, times, num_counted); };
     const PairMarks marks = run_pair(job, 1, program);
-    results.add_time("half_round_trip", "", elapsed_time(marks.sender.back()), 2 * counted);
-    return results.all;
+    results.add_time("half_round_trip", "", elapsed_time(marks.sender.back()), 2 * num_counted);
+    return results.entries;
   }
   const auto program = [&](const PairSide& side) {
     return repeat_in_state(side, bytes, parse_buffer_state(state), times);
   };
   const PairMarks marks = run_pair(job, times, program);
-  const std::size_t one = marks.sender.size() - 2, other = one + 1;
-  add_side_results(results, job.machine, "sender", marks.sender[one], marks.sender[other]);
-  add_side_results(results, job.machine, "receiver", marks.receiver[other], marks.receiver[one]);
-  results.add_time("half_round_trip", "", elapsed_time(marks.sender[one], marks.sender[other]), 2);
-  return results.all;
+  const std::size_t first_call = marks.sender.size() - 2, second_call = first_call + 1;
+  add_side_results(results, job.machine, "sender", marks.sender[first_call], marks.sender[second_call]);
+  add_side_results(results, job.machine, "receiver", marks.receiver[second_call], marks.receiver[first_call]);
+  results.add_time("half_round_trip", "", elapsed_time(marks.sender[first_call], marks.sender[second_call]), 2);
+  return results.entries;
 }
 
 std::vector<Parameters> pingpong_cases(const Machine& machine, const PairPlacement& place,

@@ -11,21 +11,21 @@ constexpr int tag = 2;
 
 struct PollutionCase {
   std::uint64_t bytes;
-  bool preloaded, base;
-  int times;
+  bool is_preloaded, is_baseline;
+  int num_repetitions;
 };
 
 // Makes one mark per repetition.
 Task<> traverse_after_call(const PairSide& side, PollutionCase c) {
   const Buffer buffer(side.rank.allocate(c.bytes), c.bytes);
-  for (int i = 0; i < c.times; ++i) {
-    co_await side.rank.prepare(buffer, c.preloaded ? BufferState::exclusive : BufferState::invalid);
+  for (int i = 0; i < c.num_repetitions; ++i) {
+    co_await side.rank.prepare_buffer(buffer, c.is_preloaded ? BufferState::exclusive : BufferState::invalid);
     co_await side.rank.barrier();
-    if (!c.base && side.first) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
-    if (!c.base && !side.first) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
-    side.rank.start();
+    if (!c.is_baseline && side.is_sender) co_await side.rank.wait(side.rank.send(side.peer, buffer, tag));
+    if (!c.is_baseline && !side.is_sender) co_await side.rank.wait(side.rank.receive(side.peer, buffer, tag));
+    side.rank.start_mark();
     co_await side.rank.read(buffer.address, c.bytes);
-    side.rank.stop();
+    side.rank.stop_mark();
   }
 }
 
@@ -37,14 +37,15 @@ void add_side_results(Results& results, const Machine& machine, const char* side
 std::vector<Result> simulate_pollution(const SimulationJob& job) {
   const std::int64_t size = number_parameter(job.parameters, "size_bytes");
   const std::string state = word_parameter(job.parameters, "state");
-  const bool base = state.starts_with("base-");
-  const bool preloaded = (base ? state.substr(5) : state) == "preloaded";
-  const PollutionCase c{static_cast<std::uint64_t>(size), preloaded, base, repetitions_for(size)};
-  const PairMarks marks = run_pair(job, c.times, [&](const PairSide& side) { return traverse_after_call(side, c); });
-  Results results(job.axes.memory_slowdown.size());
+  const bool is_baseline = state.starts_with("base-");
+  const bool is_preloaded = (is_baseline ? state.substr(5) : state) == "preloaded";
+  const PollutionCase c{static_cast<std::uint64_t>(size), is_preloaded, is_baseline, repetitions_for(size)};
+  const PairMarks marks =
+      run_pair(job, c.num_repetitions, [&](const PairSide& side) { return traverse_after_call(side, c); });
+  Results results(job.settings.memory_slowdown.size());
   add_side_results(results, job.machine, "sender", marks.sender.back());
   add_side_results(results, job.machine, "receiver", marks.receiver.back());
-  return results.all;
+  return results.entries;
 }
 
 std::vector<Parameters> pollution_cases(const Machine&, const PairPlacement&, const CaseSelection& choice) {

@@ -1,5 +1,5 @@
-// scenario/stride.hpp on a simulated machine: by the machine's own protocol (standard) and, if the machine has both, by
-// the protocols buffered and synchronous. Left out: the faces of 3-D arrays.
+// scenario/stride.hpp on a simulated machine: with the protocol that the machine's thresholds select (standard) and, if
+// the machine has both, with each of the protocols buffered and synchronous. Not simulated: the faces of 3-D arrays.
 #include "scenario/stride.hpp"
 
 #include <algorithm>
@@ -12,13 +12,13 @@ namespace nearfield::sim {
 namespace {
 
 constexpr int tag = 3;
-constexpr std::uint64_t element = sizeof(double);
-constexpr std::uint64_t at_a_time = 64;  // elements that a packing loop loads before it stores them
+constexpr std::uint64_t element_bytes = sizeof(double);
+constexpr std::uint64_t elements_per_piece = 64;  // elements that a packing loop loads before it stores them
 
 struct StrideCase {
   std::uint64_t elements, stride;
-  bool pack;
-  int times;
+  bool needs_packing;
+  int num_repetitions;
 };
 
 struct StrideBuffers {
@@ -28,51 +28,52 @@ struct StrideBuffers {
 };
 
 StrideBuffers allocate_buffers(Rank& rank, const StrideCase& c) {
-  const Address data = rank.allocate(((c.elements - 1) * c.stride + 1) * element);
-  if (c.pack) {
-    const Address packed = rank.allocate(c.elements * element);
-    return {data, packed, Buffer(packed, c.elements * element)};
+  const Address data = rank.allocate(((c.elements - 1) * c.stride + 1) * element_bytes);
+  if (c.needs_packing) {
+    const Address packed = rank.allocate(c.elements * element_bytes);
+    return {data, packed, Buffer(packed, c.elements * element_bytes)};
   }
   return {data, 0,
-          c.stride == 1 ? Buffer(data, c.elements * element) : Buffer(data, c.elements, element, c.stride * element)};
+          c.stride == 1 ? Buffer(data, c.elements * element_bytes)
+                        : Buffer(data, c.elements, element_bytes, c.stride * element_bytes)};
 }
 
-// Packs the strided elements or, unless `out_of_elements`, unpacks them, as a loop does.
-Task<> pack_or_unpack(Rank& rank, StrideBuffers memory, StrideCase c, bool out_of_elements) {
-  const auto stride_bytes = static_cast<std::int64_t>(c.stride * element);
-  for (std::uint64_t i = 0; i < c.elements; i += at_a_time) {
-    const std::uint64_t count = std::min(at_a_time, c.elements - i);
-    const Address strided = memory.data + i * c.stride * element, packed = memory.packed + i * element;
-    if (out_of_elements) {
-      co_await rank.sweep(Access::load, strided, count, stride_bytes, element);
-      co_await rank.write(packed, count * element);
+// Packs the strided elements or, unless `is_packing`, unpacks them, as a loop does.
+Task<> pack_or_unpack(Rank& rank, StrideBuffers memory, StrideCase c, bool is_packing) {
+  const auto stride_bytes = static_cast<std::int64_t>(c.stride * element_bytes);
+  for (std::uint64_t i = 0; i < c.elements; i += elements_per_piece) {
+    const std::uint64_t count = std::min(elements_per_piece, c.elements - i);
+    const Address strided = memory.data + i * c.stride * element_bytes, packed = memory.packed + i * element_bytes;
+    if (is_packing) {
+      co_await rank.sweep(Access::load, strided, count, stride_bytes, element_bytes);
+      co_await rank.write(packed, count * element_bytes);
     } else {
-      co_await rank.read(packed, count * element);
-      co_await rank.sweep(Access::store, strided, count, stride_bytes, element);
+      co_await rank.read(packed, count * element_bytes);
+      co_await rank.sweep(Access::store, strided, count, stride_bytes, element_bytes);
     }
   }
 }
 
 Task<> send_elements(const PairSide& side, StrideBuffers memory, StrideCase c) {
-  if (c.pack) co_await pack_or_unpack(side.rank, memory, c, true);
+  if (c.needs_packing) co_await pack_or_unpack(side.rank, memory, c, true);
   co_await side.rank.wait(side.rank.send(side.peer, memory.message, tag));
 }
 
 Task<> receive_elements(const PairSide& side, StrideBuffers memory, StrideCase c) {
   co_await side.rank.wait(side.rank.receive(side.peer, memory.message, tag));
-  if (c.pack) co_await pack_or_unpack(side.rank, memory, c, false);
+  if (c.needs_packing) co_await pack_or_unpack(side.rank, memory, c, false);
 }
 
 // Makes one mark per round trip. Cache contents persist between round trips.
 Task<> run_round_trips(const PairSide& side, StrideCase c) {
   const StrideBuffers out = allocate_buffers(side.rank, c), in = allocate_buffers(side.rank, c);
-  for (int i = 0; i < c.times; ++i) {
+  for (int i = 0; i < c.num_repetitions; ++i) {
     co_await side.rank.barrier();
-    side.rank.start();
-    if (side.first) co_await send_elements(side, out, c);
+    side.rank.start_mark();
+    if (side.is_sender) co_await send_elements(side, out, c);
     co_await receive_elements(side, in, c);
-    if (!side.first) co_await send_elements(side, out, c);
-    side.rank.stop();
+    if (!side.is_sender) co_await send_elements(side, out, c);
+    side.rank.stop_mark();
   }
 }
 
@@ -80,19 +81,21 @@ bool has_send_modes(const Machine& machine) { return machine.messaging.network.f
 
 std::vector<Result> simulate_stride(const SimulationJob& requested) {
   Machine machine = requested.machine;
-  const SimulationJob job{machine, requested.place, requested.parameters, requested.axes, requested.progress_callback};
+  const SimulationJob job{machine, requested.place, requested.parameters, requested.settings,
+                          requested.progress_callback};
   const std::string mode = word_parameter(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
   const std::int64_t size = number_parameter(job.parameters, "size_bytes");
-  const StrideCase c{static_cast<std::uint64_t>(size) / element,
+  const StrideCase c{static_cast<std::uint64_t>(size) / element_bytes,
                      static_cast<std::uint64_t>(number_parameter(job.parameters, "stride")),
                      word_parameter(job.parameters, "method") == "manual-pack", repetitions_for(size)};
   if (c.elements == 0 || c.stride == 0) throw std::invalid_argument("stride: at least one double, and 1 apart");
-  const PairMarks marks = run_pair(job, c.times, [&](const PairSide& side) { return run_round_trips(side, c); });
-  Results results(job.axes.memory_slowdown.size());
+  const PairMarks marks =
+      run_pair(job, c.num_repetitions, [&](const PairSide& side) { return run_round_trips(side, c); });
+  Results results(job.settings.memory_slowdown.size());
   results.add_time("half_round_trip", "", elapsed_time(marks.sender.back()), 2);
   add_counters(results, machine, "sender", marks.sender.back().counters);
-  return results.all;
+  return results.entries;
 }
 
 std::vector<Parameters> stride_cases(const Machine& machine, const PairPlacement& place, const CaseSelection& choice) {

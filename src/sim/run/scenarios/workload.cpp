@@ -73,7 +73,7 @@ std::string metric_of_level(std::size_t level, const char* name) {
 }
 
 template <class Item, class Number>
-std::vector<double> numbers_of_each(const std::vector<Item>& items, Number&& number) {
+std::vector<double> numbers_of_items(const std::vector<Item>& items, Number&& number) {
   std::vector<double> numbers;
   for (const auto& one : items) numbers.push_back(static_cast<double>(number(one)));
   return numbers;
@@ -82,15 +82,15 @@ std::vector<double> numbers_of_each(const std::vector<Item>& items, Number&& num
 void add_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant) {
   for (const auto& [info, of] : count_metrics())
     results.add_mean(info.name, info.unit, static_cast<int>(variant), -1,
-                     numbers_of_each(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
+                     numbers_of_items(repetitions, [&](const auto& one) { return of(one, one.variants[variant]); }));
 }
 
 // `speed`: index of the memory speed; -1 if the counts do not depend on the memory speed.
 void add_memory_counts(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
   const auto add = [&](const std::string& name, const char* unit, auto&& count) {
     const auto at = static_cast<std::size_t>(std::max(speed, 0));
-    const auto of = [&](const auto& one) { return count(one.variants[variant].memory_at[at]); };
-    results.add_mean(name, unit, static_cast<int>(variant), speed, numbers_of_each(repetitions, of));
+    const auto of = [&](const auto& one) { return count(one.variants[variant].memory_counts_by_speed[at]); };
+    results.add_mean(name, unit, static_cast<int>(variant), speed, numbers_of_items(repetitions, of));
   };
   for (const auto& one : dram_metrics)
     add(one.name, one.unit, [&](const Counts& counts) { return counts.dram.*one.count; });
@@ -106,7 +106,7 @@ void add_poll_counts(Results& results, const std::vector<Repetition>& repetition
     const NicCounts& nic = one.variants[variant].nic;
     return nic.events + nic.empty_polls[static_cast<std::size_t>(speed)];
   };
-  results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, numbers_of_each(repetitions, polls));
+  results.add_mean("nic_polls", "count", static_cast<int>(variant), speed, numbers_of_items(repetitions, polls));
 }
 
 // The metric of the time that ranks spend in one kind of MPI call.
@@ -117,9 +117,9 @@ struct CallTimeMetric {
 };
 
 constexpr CallTimeMetric call_time_metrics[] = {
-    {"sending_time", "of posting sends, the mean of all ranks and repetitions", &TimeInCalls::sending},
-    {"receiving_time", "of posting receives, the mean of all ranks and repetitions", &TimeInCalls::receiving},
-    {"waiting_time", "of waiting for messages, the mean of all ranks and repetitions", &TimeInCalls::waiting},
+    {"sending_time", "of posting sends, the mean of all ranks and repetitions", &TimeInCalls::send_time},
+    {"receiving_time", "of posting receives, the mean of all ranks and repetitions", &TimeInCalls::receive_time},
+    {"waiting_time", "of waiting for messages, the mean of all ranks and repetitions", &TimeInCalls::wait_time},
 };
 
 void add_call_times(Results& results, const std::vector<Repetition>& repetitions, std::size_t variant, int speed) {
@@ -129,7 +129,7 @@ void add_call_times(Results& results, const std::vector<Repetition>& repetitions
     std::vector<double> means;
     for (const auto& one : repetitions) {
       const auto ns =
-          numbers_of_each(one.in_calls, [&](const TimeInCalls& calls) { return (calls.*time)[v][speed] / 1e3; });
+          numbers_of_items(one.time_in_calls, [&](const TimeInCalls& calls) { return (calls.*time)[v][speed] / 1e3; });
       means.push_back(std::accumulate(ns.begin(), ns.end(), 0.0) / static_cast<double>(ns.size()));
     }
     for (std::size_t i = 0; i < all.size(); ++i) all[i] += means[i];
@@ -160,9 +160,9 @@ std::vector<MetricInfo> workload_metrics() {
 ClusterOptions options_for_nodes(const SimulationJob& job) {
   ClusterOptions options = job.options();
   const auto is_nodes = [](const auto& parameter) { return parameter.first == "nodes"; };
-  const bool given = std::any_of(job.parameters.begin(), job.parameters.end(), is_nodes);
+  const bool has_nodes = std::any_of(job.parameters.begin(), job.parameters.end(), is_nodes);
   const std::int64_t ranks = number_parameter(job.parameters, "ranks"),
-                     nodes = given ? number_parameter(job.parameters, "nodes") : 1;
+                     nodes = has_nodes ? number_parameter(job.parameters, "nodes") : 1;
   if (nodes < 1 || ranks < nodes || ranks % nodes != 0 || ranks > 1'000'000)
     throw std::invalid_argument(std::to_string(ranks) + " ranks cannot be spread evenly over " + std::to_string(nodes) +
                                 " nodes; a multiple of the nodes can");
@@ -172,8 +172,8 @@ ClusterOptions options_for_nodes(const SimulationJob& job) {
 }
 
 std::vector<Result> workload_results(const SimulationJob& job, const std::vector<Repetition>& repetitions) {
-  Results results(job.axes.memory_slowdown.size());
-  if (repetitions.empty()) return results.all;
+  Results results(job.settings.memory_slowdown.size());
+  if (repetitions.empty()) return results.entries;
   std::vector<ConfigClock> times;
   for (const auto& one : repetitions) times.push_back(one.time);
   results.add_times(times);
@@ -181,25 +181,25 @@ std::vector<Result> workload_results(const SimulationJob& job, const std::vector
   for (std::size_t variant = 0; variant < repetitions.front().variants.size(); ++variant) {
     add_counts(results, repetitions, variant);
     if (!polls_are_commands) add_memory_counts(results, repetitions, variant, -1);
-    for (int speed = 0; speed < static_cast<int>(job.axes.memory_slowdown.size()); ++speed) {
+    for (int speed = 0; speed < static_cast<int>(job.settings.memory_slowdown.size()); ++speed) {
       add_poll_counts(results, repetitions, variant, speed);
       add_call_times(results, repetitions, variant, speed);
       if (polls_are_commands) add_memory_counts(results, repetitions, variant, speed);
     }
   }
-  return results.all;
+  return results.entries;
 }
 
 ScenarioSpec workload_scenario(ScenarioSpec spec) {
-  spec.policies = max_variants;
-  spec.of_nodes = true;
-  spec.more_metrics = workload_metrics();
+  spec.num_policies = max_variants;
+  spec.has_nodes_parameter = true;
+  spec.simulator_metrics = workload_metrics();
   return spec;
 }
 
-std::vector<RankSpread> rank_spreads(const Machine& machine, const CaseSelection& choice, RankSpread usual) {
+std::vector<RankLayout> rank_layouts(const Machine& machine, const CaseSelection& choice, RankLayout usual) {
   if (choice.nodes.empty()) return {usual};
-  std::vector<RankSpread> list;
+  std::vector<RankLayout> list;
   for (const int nodes : choice.nodes)
     if (nodes <= machine.max_nodes) list.push_back({nodes == 1 ? machine.cores : nodes, nodes});
   return list;

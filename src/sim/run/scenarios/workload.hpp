@@ -14,18 +14,18 @@ ClusterOptions options_for_nodes(const SimulationJob& job);
 // Returns times for every policy and memory speed, and the counts of all nodes together, as means over the repetitions.
 std::vector<Result> workload_results(const SimulationJob& job, const std::vector<Repetition>& repetitions);
 
-// Completes the spec of a scenario whose results are workload_results(): adds the metrics other than `time`, the
-// parameter `nodes`, and several policies per run.
+// Completes the spec of a scenario that returns its results with workload_results(): adds the metrics other than
+// `time`, the parameter `nodes`, and the simulation of several policies per run.
 ScenarioSpec workload_scenario(ScenarioSpec spec);
 
-inline constexpr int usual_nodes = 8;  // default number of nodes for scenarios that need several
+inline constexpr int default_nodes = 8;  // default number of nodes for scenarios that need several
 
 // How many ranks run on how many nodes.
-struct RankSpread {
+struct RankLayout {
   int ranks, nodes;
 };
 // Returns one rank per node for each number of nodes that the user requests, or one rank per core for a single node;
 // `usual` if the user requests none.
-std::vector<RankSpread> rank_spreads(const Machine& machine, const CaseSelection& choice, RankSpread usual);
+std::vector<RankLayout> rank_layouts(const Machine& machine, const CaseSelection& choice, RankLayout usual);
 
 }  // namespace nearfield::sim

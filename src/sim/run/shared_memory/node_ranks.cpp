@@ -5,47 +5,47 @@
 
 namespace nearfield::sim {
 
+using collectives::cache_line_bytes;
 using collectives::Counter;
-using collectives::line_bytes;
 
-NodeRanks::NodeRanks(Node& node, int ranks, int group, FetchModel fetch_model)
+NodeRanks::NodeRanks(Node& node, int ranks, int cores_per_group, FetchModel fetch_model)
     : node_(node),
-      group_(std::max(group, 1)),
+      cores_per_group_(std::max(cores_per_group, 1)),
       fetch_model_(fetch_model),
       fibers_(ranks),
-      waits_(static_cast<std::size_t>(ranks)),
-      rests_(static_cast<std::size_t>(ranks)) {}
+      waits_by_rank_(static_cast<std::size_t>(ranks)),
+      page_remainders_(static_cast<std::size_t>(ranks)) {}
 
 ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
   ConfigClock begin = node_.now(0);
-  for (int rank = 0; rank < ranks(); ++rank) {
+  for (int rank = 0; rank < num_ranks(); ++rank) {
     node_.drain(rank);
     begin = later(begin, node_.now(rank));
   }
-  for (int rank = 0; rank < ranks(); ++rank) {
+  for (int rank = 0; rank < num_ranks(); ++rank) {
     node_.wait_until(rank, begin);
     fibers_.start(rank, [&body, rank] { body(rank); });
   }
   for (int rank = next_rank_to_run(); rank >= 0; rank = next_rank_to_run()) fibers_.resume(rank);
   ConfigClock end = begin;
-  for (int rank = 0; rank < ranks(); ++rank) {
+  for (int rank = 0; rank < num_ranks(); ++rank) {
     if (!fibers_.has_ended(rank)) throw std::logic_error("ranks wait for each other");
     node_.drain(rank);
     end = later(end, node_.now(rank));
   }
-  published_.clear();
+  published_numbers_.clear();
   return end - begin;
 }
 
 // Returns the rank to run next: of the ranks that have not ended and do not wait, the one whose clock is first; -1 if
 // there is none.
 int NodeRanks::next_rank_to_run() const {
-  int found = -1;
-  for (int rank = 0; rank < ranks(); ++rank) {
-    if (fibers_.has_ended(rank) || waits_[static_cast<std::size_t>(rank)].counter) continue;
-    if (found < 0 || node_.first(rank) < node_.first(found)) found = rank;
+  int match = -1;
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    if (fibers_.has_ended(rank) || waits_by_rank_[static_cast<std::size_t>(rank)].counter) continue;
+    if (match < 0 || node_.first(rank) < node_.first(match)) match = rank;
   }
-  return found;
+  return match;
 }
 
 void NodeRanks::yield_to_earlier_ranks(int rank) {
@@ -54,32 +54,32 @@ void NodeRanks::yield_to_earlier_ranks(int rank) {
 
 NodeRanks::HostPage& NodeRanks::page_of(int rank, const void* pointer) {
   const auto number = reinterpret_cast<std::uintptr_t>(pointer) / page_bytes;
-  const auto [found, is_new] = pages_.try_emplace(number);
+  const auto [match, is_new] = pages_.try_emplace(number);
   if (is_new) {
-    PageRemainder& rest = rests_[static_cast<std::size_t>(rank)];
-    if (rest.begin == rest.end) {
+    PageRemainder& remainder = page_remainders_[static_cast<std::size_t>(rank)];
+    if (remainder.begin == remainder.end) {
       const std::uint64_t bytes = std::max<std::uint64_t>(page_bytes, node_.page_bytes());
-      rest.begin = node_.allocate(rank, bytes);
-      rest.end = rest.begin + bytes;
+      remainder.begin = node_.allocate(rank, bytes);
+      remainder.end = remainder.begin + bytes;
     }
-    found->second = {rest.begin, rank};
-    rest.begin += page_bytes;
+    match->second = {remainder.begin, rank};
+    remainder.begin += page_bytes;
   }
-  return found->second;
+  return match->second;
 }
 
 Address NodeRanks::address_of(int rank, const void* pointer) {
   return page_of(rank, pointer).address + reinterpret_cast<std::uintptr_t>(pointer) % page_bytes;
 }
 
-template <class AccessPart>
-void NodeRanks::fetch(int rank, FetchArrivals& fetches, AccessPart access) {
+template <class AccessFunction>
+void NodeRanks::fetch_shared(int rank, FetchArrivals& fetches, AccessFunction access) {
   if (fetch_model_ == FetchModel::at_once) return access();
   if (fetches.arrival.empty()) {
-    fetches.last_arrival = ConfigClock(node_.variants());
-    fetches.arrival.assign(static_cast<std::size_t>(ranks() / group_) + 1, fetches.last_arrival);
+    fetches.last_arrival = ConfigClock(node_.num_variants());
+    fetches.arrival.assign(static_cast<std::size_t>(num_ranks() / cores_per_group_) + 1, fetches.last_arrival);
   }
-  ConfigClock& arrival = fetches.arrival[static_cast<std::size_t>(rank / group_)];
+  ConfigClock& arrival = fetches.arrival[static_cast<std::size_t>(rank / cores_per_group_)];
   const auto is_first_of_group = [&] { return arrival.first() <= node_.first(rank); };
   while (is_first_of_group() && fetches.last_arrival.first() > node_.first(rank)) {
     node_.wait_until(rank, fetches.last_arrival);
@@ -93,40 +93,40 @@ void NodeRanks::fetch(int rank, FetchArrivals& fetches, AccessPart access) {
   if (is_first) fetches.last_arrival = later(fetches.last_arrival, node_.now(rank));
 }
 
-template <class AccessPart>
-void NodeRanks::read_by_page(int rank, const void* from, std::size_t bytes, AccessPart access) {
-  const auto* at = static_cast<const unsigned char*>(from);
+template <class AccessFunction>
+void NodeRanks::read_each_page(int rank, const void* from, std::size_t bytes, AccessFunction access) {
+  const auto* position = static_cast<const unsigned char*>(from);
   while (bytes > 0) {
-    const auto address = reinterpret_cast<std::uintptr_t>(at);
+    const auto address = reinterpret_cast<std::uintptr_t>(position);
     const std::size_t length = std::min(bytes, page_bytes - address % page_bytes);
-    if (page_of(rank, at).owner == rank)
-      access(at, length);
+    if (page_of(rank, position).owner == rank)
+      access(position, length);
     else
-      fetch(rank, fetches_[address / page_bytes * page_bytes], [&] { access(at, length); });
-    at += length;
+      fetch_shared(rank, fetches_[address / page_bytes * page_bytes], [&] { access(position, length); });
+    position += length;
     bytes -= length;
   }
 }
 
 void NodeRanks::access_vectors(int rank, Access kind, Address address, std::size_t bytes) {
-  const std::size_t vectors = bytes / vector_bytes, rest = bytes % vector_bytes;
+  const std::size_t vectors = bytes / vector_bytes, remainder = bytes % vector_bytes;
   if (vectors > 0) node_.sweep(rank, kind, address, vectors, vector_bytes, vector_bytes);
-  if (rest > 0) node_.touch(rank, kind, address + bytes - rest, rest);
+  if (remainder > 0) node_.touch(rank, kind, address + bytes - remainder, remainder);
 }
 
 void NodeRanks::load(int rank, const void* from, std::size_t bytes) {
   yield_to_earlier_ranks(rank);
-  read_by_page(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
-    access_vectors(rank, Access::load, address_of(rank, at), length);
+  read_each_page(rank, from, bytes, [&](const unsigned char* position, std::size_t length) {
+    access_vectors(rank, Access::load, address_of(rank, position), length);
   });
 }
 
 void NodeRanks::store(int rank, void* to, std::size_t bytes) {
-  auto* at = static_cast<unsigned char*>(to);
+  auto* position = static_cast<unsigned char*>(to);
   while (bytes > 0) {
-    const std::size_t length = std::min(bytes, page_bytes - reinterpret_cast<std::uintptr_t>(at) % page_bytes);
-    access_vectors(rank, Access::store, address_of(rank, at), length);
-    at += length;
+    const std::size_t length = std::min(bytes, page_bytes - reinterpret_cast<std::uintptr_t>(position) % page_bytes);
+    access_vectors(rank, Access::store, address_of(rank, position), length);
+    position += length;
     bytes -= length;
   }
 }
@@ -134,17 +134,17 @@ void NodeRanks::store(int rank, void* to, std::size_t bytes) {
 void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
   yield_to_earlier_ranks(rank);
   auto* target = static_cast<unsigned char*>(to);
-  read_by_page(rank, from, bytes, [&](const unsigned char* at, std::size_t length) {
+  read_each_page(rank, from, bytes, [&](const unsigned char* position, std::size_t length) {
     while (length > 0) {
       const std::size_t part = std::min(length, page_bytes - reinterpret_cast<std::uintptr_t>(target) % page_bytes);
-      const Address destination = address_of(rank, target), source = address_of(rank, at);
-      for (std::size_t done = 0; done < part; done += line_bytes) {
-        const std::size_t piece = std::min(line_bytes, part - done);
+      const Address destination = address_of(rank, target), source = address_of(rank, position);
+      for (std::size_t done = 0; done < part; done += cache_line_bytes) {
+        const std::size_t piece = std::min(cache_line_bytes, part - done);
         access_vectors(rank, Access::load, source + done, piece);
         access_vectors(rank, Access::store, destination + done, piece);
       }
       target += part;
-      at += part;
+      position += part;
       length -= part;
     }
   });
@@ -153,50 +153,50 @@ void NodeRanks::copy(int rank, void* to, const void* from, std::size_t bytes) {
 void NodeRanks::compute(int rank, Ps duration) { node_.advance(rank, duration); }
 
 // Other cores see the stores of a core in program order. So they see the new number only when all earlier stores of the
-// publishing core have ended.
+// publishing core have completed.
 void NodeRanks::publish(int rank, Counter& counter, std::uint64_t number) {
   yield_to_earlier_ranks(rank);
   node_.access(rank, Access::store, address_of(rank, &counter), sizeof counter);
   node_.drain(rank);
   counter.store(number, std::memory_order_relaxed);
-  published_[&counter].push_back({number, node_.now(rank)});
-  for (int other = 0; other < ranks(); ++other) {
-    CounterWait& waiting = waits_[static_cast<std::size_t>(other)];
+  published_numbers_[&counter].push_back({number, node_.now(rank)});
+  for (int other = 0; other < num_ranks(); ++other) {
+    CounterWait& waiting = waits_by_rank_[static_cast<std::size_t>(other)];
     if (waiting.counter != &counter || waiting.number > number) continue;
     waiting = {};
     node_.wait_until(other, node_.now(rank));
   }
 }
 
-// A waiting rank has the counter's line in its cache, until the publisher's store invalidates it.
+// While a rank waits, the counter's line is in its cache, until the publisher's store invalidates the line.
 void NodeRanks::wait(int rank, const Counter& counter, std::uint64_t number) {
   yield_to_earlier_ranks(rank);
   load_counter(rank, counter);
   if (counter.load(std::memory_order_relaxed) < number) {
-    waits_[static_cast<std::size_t>(rank)] = {&counter, number};
+    waits_by_rank_[static_cast<std::size_t>(rank)] = {&counter, number};
     fibers_.suspend();
     load_counter(rank, counter);
     return;
   }
-  const PublishedNumber* const found = find_published(counter, number);  // nullptr: published before this run
-  if (!found || found->at.first() <= node_.first(rank)) return;
-  node_.wait_until(rank, found->at);
+  const PublishedNumber* const match = find_published(counter, number);  // nullptr: published before this run
+  if (!match || match->visible_time.first() <= node_.first(rank)) return;
+  node_.wait_until(rank, match->visible_time);
   yield_to_earlier_ranks(rank);
   load_counter(rank, counter);
 }
 
 void NodeRanks::load_counter(int rank, const Counter& counter) {
-  // The key is the counter's address plus one: a counter at the begin of a page would otherwise share the page's entry.
-  fetch(rank, fetches_[reinterpret_cast<std::uintptr_t>(&counter) + 1],
-        [&] { node_.access(rank, Access::load, address_of(rank, &counter), sizeof counter); });
+  // The key is the counter's address plus one: a counter at the start of a page would otherwise share the page's entry.
+  fetch_shared(rank, fetches_[reinterpret_cast<std::uintptr_t>(&counter) + 1],
+               [&] { node_.access(rank, Access::load, address_of(rank, &counter), sizeof counter); });
 }
 
 const NodeRanks::PublishedNumber* NodeRanks::find_published(const Counter& counter, std::uint64_t number) const {
-  const auto list = published_.find(&counter);
-  if (list == published_.end()) return nullptr;
-  const auto found =
+  const auto list = published_numbers_.find(&counter);
+  if (list == published_numbers_.end()) return nullptr;
+  const auto match =
       std::ranges::find_if(list->second, [&](const PublishedNumber& one) { return one.number >= number; });
-  return found == list->second.end() ? nullptr : &*found;
+  return match == list->second.end() ? nullptr : &*match;
 }
 
 }  // namespace nearfield::sim

@@ -1,8 +1,8 @@
-// Ranks of one simulated node that share memory, as fibers: the code of src/collectives itself runs on them, and each
-// of its accesses is an access of a simulated core. The ranks run in the order of their clocks: before an access, a
-// rank yields to all ranks whose clocks are behind its own.
+// Ranks of one simulated node that share memory. Each rank is a fiber that executes the code of src/collectives; each
+// memory access of this code is an access of a simulated core. The ranks run in the order of their clocks: before an
+// access, a rank yields to all ranks whose clocks are behind its own.
 //
-// Host memory stands for simulated memory page by page. A page belongs to the rank that touched it first, and lies in
+// Each page of host memory is mapped to simulated memory. A page belongs to the rank that touched it first, and lies in
 // the memory nearest to that rank's core. Only addresses and counters are really copied; payload is not, since times do
 // not depend on it.
 #pragma once
@@ -18,20 +18,20 @@
 
 namespace nearfield::sim {
 
-// How cores fetch lines from each other's caches. A real machine behaves in a way between these two models, which bound
-// the time from below and from above.
-// - at_once: a core has as many fetches in flight as its description allows, even of counters for which it waits one
-//   after the other, as if it looked ahead. Any number of cores may fetch the same line concurrently.
-// - in_turn: a core has one fetch in flight. The groups of cores, each with a common last-level cache, fetch a line or
-//   page one group after the other, and each group fetches it once.
+// How cores fetch lines from each other's caches. The two models give a lower and an upper bound of the time on a real
+// machine.
+// - at_once: a core has as many fetches in flight as its description allows, even of counters for which the code waits
+//   one after the other, as if the core looked ahead. Any number of cores may fetch the same line concurrently.
+// - in_turn: a core has one fetch in flight. A line or page is fetched once by each group of cores that share a
+//   last-level cache, one group after the other.
 enum class FetchModel { at_once, in_turn };
 
 class NodeRanks {
  public:
   // Rank i runs on core i; `group` cores share their last cache. The node must outlive this.
-  NodeRanks(Node& node, int ranks, int group, FetchModel fetch_model);
+  NodeRanks(Node& node, int ranks, int cores_per_group, FetchModel fetch_model);
 
-  int ranks() const { return static_cast<int>(waits_.size()); }
+  int num_ranks() const { return static_cast<int>(waits_by_rank_.size()); }
 
   // Runs `body(rank)` on all ranks, which begin at the latest of their clocks, until all have returned. Returns the
   // time until the last rank has returned. Throws std::logic_error if the ranks wait for each other.
@@ -52,15 +52,15 @@ class NodeRanks {
     Address address;
     int owner;
   };
-  // When a page or line that is being fetched arrives: in each group of cores, and in the last group; another group
-  // must wait for that time before its own fetch.
+  // The times at which a page or line that is being fetched arrives in each group of cores, and in the last group so
+  // far, for which another group must wait before its own fetch.
   struct FetchArrivals {
     std::vector<ConfigClock> arrival;  // by group
     ConfigClock last_arrival;
   };
   struct PublishedNumber {
     std::uint64_t number;
-    ConfigClock at;
+    ConfigClock visible_time;
   };
   struct CounterWait {
     const collectives::Counter* counter = nullptr;
@@ -73,28 +73,28 @@ class NodeRanks {
   void yield_to_earlier_ranks(int rank);
   int next_rank_to_run() const;
   // Calls `access(begin, bytes)` for the part of a range in each page, as a fetch if the page belongs to another rank.
-  template <class AccessPart>
-  void read_by_page(int rank, const void* from, std::size_t bytes, AccessPart access);
+  template <class AccessFunction>
+  void read_each_page(int rank, const void* from, std::size_t bytes, AccessFunction access);
   // Calls `access()`, which reads a page or a line that other cores may fetch at the same time, in the way of the
   // FetchModel.
-  template <class AccessPart>
-  void fetch(int rank, FetchArrivals& fetches, AccessPart access);
+  template <class AccessFunction>
+  void fetch_shared(int rank, FetchArrivals& fetches, AccessFunction access);
   const PublishedNumber* find_published(const collectives::Counter& counter, std::uint64_t number) const;
   void load_counter(int rank, const collectives::Counter& counter);
 
   Node& node_;
-  int group_;
+  int cores_per_group_;
   FetchModel fetch_model_;
   Fibers fibers_;
-  std::vector<CounterWait> waits_;
-  // The unused rest of the simulated page from which a rank's next host page is taken; simulated pages may be longer
-  // than host pages.
+  std::vector<CounterWait> waits_by_rank_;
+  // The unused remainder of the simulated page to which a rank's next host page is mapped. Simulated pages may be
+  // longer than host pages.
   struct PageRemainder {
     Address begin = 0, end = 0;
   };
-  std::vector<PageRemainder> rests_;
+  std::vector<PageRemainder> page_remainders_;
   std::unordered_map<std::uintptr_t, HostPage> pages_;
-  std::unordered_map<const collectives::Counter*, std::vector<PublishedNumber>> published_;
+  std::unordered_map<const collectives::Counter*, std::vector<PublishedNumber>> published_numbers_;
   std::unordered_map<std::uintptr_t, FetchArrivals> fetches_;  // by address of a page or a counter
 };
 
@@ -123,7 +123,7 @@ class SimulatedPort {
  private:
   void copy(void* to, const void* from, std::size_t bytes) {
     // A few bytes may be an address or a Place, which the code reads.
-    if (bytes <= collectives::line_bytes) std::memcpy(to, from, bytes);
+    if (bytes <= collectives::cache_line_bytes) std::memcpy(to, from, bytes);
     ranks_.copy(rank_, to, from, bytes);
   }
 

@@ -12,6 +12,6 @@ TRANSFORMATIONS: tuple[Transformation, ...] = (
     cut.SPEC,
     late_wait.SPEC,
 )
-NAMES = tuple(one.name for one in TRANSFORMATIONS)
+TRANSFORMATION_NAMES = tuple(one.name for one in TRANSFORMATIONS)
 
-__all__ = ["NAMES", "TRANSFORMATIONS"]
+__all__ = ["TRANSFORMATION_NAMES", "TRANSFORMATIONS"]

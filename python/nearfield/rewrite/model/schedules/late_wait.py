@@ -36,10 +36,11 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
         if any(isinstance(one, LoopNest) and one.loops for one in items[wait + 1 : place]):
             numbers = [*range(wait), *range(wait + 1, place), wait, *range(place, len(items))]
             steps: list[Step] = [
-                ComputeStep({n: partition.whole[n]}) if isinstance(items[n], LoopNest) else CallStep(n) for n in numbers
+                ComputeStep({n: partition.all_iterations[n]}) if isinstance(items[n], LoopNest) else CallStep(n)
+                for n in numbers
             ]
-            words = "the wait moves behind the loops that need none of its messages"
-            yield ExecutionOrder(tuple(steps), words, whole_statements=True)
+            description = "the wait moves behind the loops that need none of its messages"
+            yield ExecutionOrder(tuple(steps), description, keeps_statements_whole=True)
 
 
 SPEC = Transformation("late-wait", "waits for messages just before the first statement that needs them", find_orders)

@@ -14,41 +14,45 @@ def overlap_rounds(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     data is produced, and is in flight during the remaining loops before the round or, if there are none, those after
     it."""
     rounds = partition.exchange_rounds()
-    ends = [*(one[0] for one in rounds[1:]), len(partition.model.region.items)]
+    next_calls = [*(one[0] for one in rounds[1:]), len(partition.model.region.items)]
     steps: list[Step] = []
-    left = partition.whole
-    for calls, end in zip(rounds, ends, strict=True):
-        halves = partition.split_calls(calls)
-        first = common_iterations(left, partition.predecessors_of_calls(calls))
-        left = remaining_iterations(left, first)
-        free = remaining_iterations(
-            left, partition.successors_of_calls([call for one in rounds[rounds.index(calls) :] for call in one])
+    remaining = partition.all_iterations
+    for calls, end in zip(rounds, next_calls, strict=True):
+        call_steps = partition.split_calls(calls)
+        required = common_iterations(remaining, partition.predecessors_of_calls(calls))
+        remaining = remaining_iterations(remaining, required)
+        independent = remaining_iterations(
+            remaining, partition.successors_of_calls([call for one in rounds[rounds.index(calls) :] for call in one])
         )
-        front = {number: some for number, some in free.items() if number < calls[0]}
+        independent_before = {number: iterations for number, iterations in independent.items() if number < calls[0]}
         concurrent = (
-            {number: some for number, some in free.items() if number < end} if has_no_iterations(front) else front
+            {number: iterations for number, iterations in independent.items() if number < end}
+            if has_no_iterations(independent_before)
+            else independent_before
         )
-        if halves is None or has_no_iterations(concurrent):
+        if call_steps is None or has_no_iterations(concurrent):
             return
-        steps += [ComputeStep(first), *halves[0], ComputeStep(concurrent), *halves[1]]
-        left = remaining_iterations(left, concurrent)
-    words = "each round of messages begins as soon as its data are made, then the other loops, then it completes"
-    yield ExecutionOrder((*steps, ComputeStep(left)), words)
+        steps += [ComputeStep(required), *call_steps[0], ComputeStep(concurrent), *call_steps[1]]
+        remaining = remaining_iterations(remaining, concurrent)
+    description = "each round of messages begins as soon as its data are made, then the other loops, then it completes"
+    yield ExecutionOrder((*steps, ComputeStep(remaining)), description)
 
 
 def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
-    """Yields orders that overlap communication: begin of the messages, what is independent of them, their completion,
-    the rest. If later messages depend on earlier ones, only the later ones overlap."""
-    if has_no_iterations(partition.free):
+    """Yields orders that overlap communication: the start of the messages, what is independent of them, their
+    completion, the rest. If later messages depend on earlier ones, only the later ones overlap."""
+    if has_no_iterations(partition.independent):
         return
     if len(partition.exchange_rounds()) > 1:
         yield from overlap_rounds(partition)
-    words = "messages begin, then all that does not need them, then they complete, then the rest"
-    for last in range(len(partition.calls), 0, -1):
-        halves = partition.split_last_calls(last)
-        if halves:
-            before, free, after = map(ComputeStep, (partition.before, partition.free, partition.after))
-            yield ExecutionOrder((before, *halves[0], free, *halves[1], after), words)
+    description = "messages begin, then all that does not need them, then they complete, then the rest"
+    for num_calls in range(len(partition.call_numbers), 0, -1):
+        call_steps = partition.split_last_calls(num_calls)
+        if call_steps:
+            predecessors, independent, successors = map(
+                ComputeStep, (partition.predecessors, partition.independent, partition.successors)
+            )
+            yield ExecutionOrder((predecessors, *call_steps[0], independent, *call_steps[1], successors), description)
 
 
 SPEC = Transformation("overlap", "computes while messages travel", find_orders)

@@ -12,13 +12,18 @@ from nearfield.rewrite.model.schedule import ComputeStep, DependencePartition, E
 def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     """Yields orders with reversed loops: everything that may precede the exchange, reversed; the exchange; the
     consumers of the received data. All loops are reversed, or only the outermost ones if reversing all is not legal."""
-    if has_no_iterations(partition.free) or has_no_iterations(partition.after):
+    if has_no_iterations(partition.independent) or has_no_iterations(partition.successors):
         return
-    words = "all that does not need the received data, backwards, then the exchange, then what needs them"
+    description = "all that does not need the received data, backwards, then the exchange, then what needs them"
     deepest = max(len(nest.loops) for nest in partition.model.region.nests)
     for loops in dict.fromkeys((deepest, 1)):
-        first, backward = ComputeStep(partition.before), ComputeStep(partition.free, reverse=loops)
-        yield ExecutionOrder((first, backward, *partition.original_call_steps(), ComputeStep(partition.after)), words)
+        first, backward = (
+            ComputeStep(partition.predecessors),
+            ComputeStep(partition.independent, num_reversed_loops=loops),
+        )
+        yield ExecutionOrder(
+            (first, backward, *partition.original_call_steps(), ComputeStep(partition.successors)), description
+        )
 
 
 SPEC = Transformation(

@@ -25,20 +25,22 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     """Yields orders with a loop over message chunks: the remaining predecessors; for each chunk the producers or
     readers of the sent data, the exchange, and the consumers of the received data; the rest. Variants strip-mine only
     the producers or only the consumers."""
-    for before, after, producers_chunked, consumers_chunked in partition.chunk_assignments():
+    for iterations_before, iterations_after, producers_chunked, consumers_chunked in partition.chunk_assignments():
         steps: list[Step] = []
         for step in partition.original_call_steps():
-            if isinstance(step, ComputeStep) or step.call not in before:
+            if isinstance(step, ComputeStep) or step.call_number not in iterations_before:
                 steps.append(step)
             else:
-                steps.append(ChunkLoop(step.call, before[step.call], after[step.call]))
-        chunked = iterations_in_chunk_loops(*before.values(), *after.values())
-        last = remaining_iterations(union_of_iterations(partition.free, partition.after), chunked)
-        steps = [ComputeStep(remaining_iterations(partition.before, chunked)), *steps, ComputeStep(last)]
-        words = ["what makes or reads the data to be sent"] * producers_chunked + ["the exchange"]
-        words += ["what needs it"] * consumers_chunked
-        rest = "" if has_no_iterations(last) else ", then the rest"
-        yield ExecutionOrder(tuple(steps), f"for each strip, {', '.join(words)}{rest}")
+                steps.append(
+                    ChunkLoop(step.call_number, iterations_before[step.call_number], iterations_after[step.call_number])
+                )
+        chunked = iterations_in_chunk_loops(*iterations_before.values(), *iterations_after.values())
+        last = remaining_iterations(union_of_iterations(partition.independent, partition.successors), chunked)
+        steps = [ComputeStep(remaining_iterations(partition.predecessors, chunked)), *steps, ComputeStep(last)]
+        description = ["what makes or reads the data to be sent"] * producers_chunked + ["the exchange"]
+        description += ["what needs it"] * consumers_chunked
+        remaining = "" if has_no_iterations(last) else ", then the rest"
+        yield ExecutionOrder(tuple(steps), f"for each strip, {', '.join(description)}{remaining}")
 
 
 SPEC = Transformation(

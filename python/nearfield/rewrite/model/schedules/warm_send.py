@@ -17,18 +17,27 @@ from nearfield.rewrite.model.schedule import ComputeStep, DependencePartition, E
 def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     """Yields orders for a warm send: the iterations that access data to be sent, the exchange, the rest. If loops
     precede the exchange, also an order in which the iterations that access data to be sent are the last of these."""
-    warm = common_iterations(partition.free, partition.warm)
-    if not has_no_iterations(warm):
-        rest = union_of_iterations(remaining_iterations(partition.free, warm), partition.after)
-        words = "what reads the data to be sent, then the exchange, then the rest"
-        yield ExecutionOrder(
-            (ComputeStep(partition.before), ComputeStep(warm), *partition.original_call_steps(), ComputeStep(rest)),
-            words,
+    accessing_sent_data = common_iterations(partition.independent, partition.accessing_sent_data)
+    if not has_no_iterations(accessing_sent_data):
+        remaining = union_of_iterations(
+            remaining_iterations(partition.independent, accessing_sent_data), partition.successors
         )
-    if not has_no_iterations(partition.before) and not has_no_iterations(partition.free):
-        words = "what makes the data to be sent comes last before the exchange"
-        free, before, after = map(ComputeStep, (partition.free, partition.before, partition.after))
-        yield ExecutionOrder((free, before, *partition.original_call_steps(), after), words)
+        description = "what reads the data to be sent, then the exchange, then the rest"
+        yield ExecutionOrder(
+            (
+                ComputeStep(partition.predecessors),
+                ComputeStep(accessing_sent_data),
+                *partition.original_call_steps(),
+                ComputeStep(remaining),
+            ),
+            description,
+        )
+    if not has_no_iterations(partition.predecessors) and not has_no_iterations(partition.independent):
+        description = "what makes the data to be sent comes last before the exchange"
+        independent, predecessors, successors = map(
+            ComputeStep, (partition.independent, partition.predecessors, partition.successors)
+        )
+        yield ExecutionOrder((independent, predecessors, *partition.original_call_steps(), successors), description)
 
 
 SPEC = Transformation(
