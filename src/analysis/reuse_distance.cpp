@@ -67,8 +67,8 @@ void ReuseDistance::halve_sampling_rate() {
   compact_places();
 }
 
-// Frees the places (in the Fenwick tree) of moments at which no line had its last access, except the current moment,
-// and renumbers the other places.
+// Frees the entries of the Fenwick tree for moments at which no line had its last access, except the current moment,
+// and renumbers the other entries.
 void ReuseDistance::compact_places() {
   std::vector<std::uint32_t> lines(current_place_ + 1, 0), place(current_place_ + 1, 0);
   for (const LineSlot& slot : slots_)

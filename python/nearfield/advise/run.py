@@ -52,8 +52,8 @@ class MessageGroup:
         return [lines / self.counts.lines if self.counts.lines else 0.0 for lines in self.counts.reach.lines]
 
     def mean_reuse_distance_bytes(self) -> float:
-        """Returns the mean reuse distance in bytes, over those cache lines of the messages that were no longer in L1; 0
-        if all were."""
+        """Returns the mean reuse distance in bytes of those cache lines of the messages that L1 no longer held; 0 if L1
+        still held all of them."""
         lines = sum(self.counts.reach.lines[1:])
         return sum(self.counts.reach.bytes[1:]) / lines if lines else 0.0
 

@@ -138,8 +138,8 @@ class Topology:
         return self._native.xml
 
     def distance(self, pu_a: int, pu_b: int) -> str:
-        """Returns the distance between two PUs, the first of CORE_DISTANCES whose object covers both. Raises UsageError
-        for unknown or equal PUs."""
+        """Returns the distance between two PUs, which is the smallest hardware object that contains both, in the
+        order of CORE_DISTANCES. Raises UsageError for unknown or equal PUs."""
         try:
             return self._native.distance(pu_a, pu_b)
         except _native.TopologyError as error:

@@ -41,7 +41,7 @@ class Exchange(ClosingContext):
         self.drop_array_references()
 
     def drop_array_references(self) -> None:
-        """Drops the references to the arrays after the library has freed the exchange, alone or with its grid."""
+        """Drops the references to the arrays. Called when the library has freed the exchange or its whole grid."""
         self.handle.value = None
         self.arrays.clear()
 

@@ -25,7 +25,8 @@ from nearfield.profile.curves import (
     select_records,
 )
 
-# Buffer states, preferred first: programs write data just before sending.
+# Cache states of the send buffer, the most representative one first: programs usually write data just before they
+# send it.
 SEND_BUFFER_STATES = ("modified", "reused", "exclusive", "invalid")
 
 

@@ -28,8 +28,9 @@ _WRITE_PICTURES_SCRIPT = """<script>nearfieldPictures().then((pictures) => {
 
 
 def draw_pictures(page: str) -> dict[str, str]:
-    """Returns file name -> SVG for each plot of a page, and each choice of the plot's options. Raises UsageError if no
-    browser is installed, and MeasurementError if the browser fails to draw the plots."""
+    """Returns a dict from file name to SVG, with an entry for each plot of a page and each combination of its
+    options. Raises UsageError if no browser is installed, and MeasurementError if the browser fails to draw the
+    plots."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(

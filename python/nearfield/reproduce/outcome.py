@@ -227,7 +227,7 @@ def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
 
 
 def count_holding_statements(statements: Iterable[JudgedStatement]) -> tuple[int, int]:
-    """Returns the number of statements that hold, and the number of statements that are judged and counted."""
+    """Returns the number of statements that hold, and the number of statements with a verdict that counts."""
     outcomes = [bool(one.holds) for one in statements if one.holds is not None and not one.not_counted]
     return sum(outcomes), len(outcomes)
 

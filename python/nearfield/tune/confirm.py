@@ -272,8 +272,8 @@ class Confirmation:
         return list(dict.fromkeys([*(loss.case for loss in confirmed.loss_verdicts), *few]))
 
     def _is_hopeless(self, confirmed: ConfirmedGains, num_launches: int) -> bool:
-        """Returns whether more cases are far below their limit (see `Verdict`) than chance can explain. On a busy
-        machine, a few launches are not enough to conclude this."""
+        """Returns whether more cases are far below their limit (see `Verdict`) than chance can explain. If the machine
+        is busy, always returns False before the minimum number of launches."""
         if self._is_machine_busy and num_launches < self._min_launches:
             return False
         return len(find_violations(confirmed.gains, self._min_allowed_gain - MAX_NOISE_LOSS)) > MAX_RANDOM_LOSSES

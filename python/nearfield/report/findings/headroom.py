@@ -16,8 +16,8 @@ from nearfield.report.derived_metrics import explain_invalid_floor, floor_shares
 from nearfield.report.findings.finding import Finding, finder_at_each_distance
 from nearfield.report.formatting import format_percent
 
-# The worst range extends over consecutive sizes whose share of the floor is at most this factor times the minimum
-# share.
+# The worst range consists of the consecutive sizes whose share (lower bound of the time divided by the measured time)
+# is at most this factor times the minimum share.
 WORST_RANGE_FACTOR = 2.0
 MIN_GOOD_SHARE = 0.8
 TYPICAL_BYTES = 64 << 10  # the finding states the loss at the size closest to this one

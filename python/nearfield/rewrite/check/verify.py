@@ -95,7 +95,7 @@ class _BaselineCase:
 
     @property
     def name(self) -> str:
-        """Returns the number of ranks and the arguments of the run, in words."""
+        """Returns a human-readable description of the run: number of ranks and program arguments."""
         return _format_run_name(self.num_ranks, self.arguments)
 
     @property

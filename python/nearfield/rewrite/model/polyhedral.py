@@ -122,7 +122,7 @@ class PolyhedralModel:
         return _tuple_names(call_number, self.region.items[call_number])
 
     def nest_domain(self, nest_number: int) -> isl.Set:
-        """Returns the iterations of a loop nest, under the condition that no array index leaves its row."""
+        """Returns the iteration domain of a loop nest, restricted to iterations with all array indices in bounds."""
         return self.instance_sets[nest_number][0].intersect_params(self.index_conditions)
 
     def can_begin_all_first(self, item_number: int) -> bool:

@@ -47,7 +47,8 @@ constexpr DramMetric dram_metrics[] = {
     {"dram_bytes", "bytes", "all traffic of DRAM", &DramCounts::bytes},
 };
 
-// A metric that is a count per cache level. NICs do not inject into the L1.
+// A metric with a value per cache level. Counts of injected lines have no value for L1, since NICs inject into outer
+// levels only.
 struct CacheLevelMetric {
   const char* name;
   const char* summary;
