@@ -51,6 +51,16 @@ def test_a_table_and_the_same_as_json():
     assert case["base_ns"] > found["cases"][2]["base_ns"]
 
 
+def test_one_node_has_no_policies():
+    """Is a collective on one node, which has no NIC, simulated with the base policy alone, and printed in each form?"""
+    words = ["simulate", "allreduce", "--on", "epyc-9755", "--nodes", "1", "--ranks-per-node", "2", "--sizes", "1K"]
+    table, as_json = (CliRunner().invoke(app, [*words, *more]) for more in ([], ["--json"]))
+    assert table.exit_code == as_json.exit_code == 0
+    assert "nodes: 1, ranks: 2" in table.output and "%" not in table.output
+    (case,) = json.loads(as_json.stdout)["cases"]
+    assert case["by_policy"] == {} and case["base_ns"] > 0
+
+
 def test_defaults_fit_the_machine_and_are_printed():
     """Is there a rank on each core and memory as described by default, of powers of two for applications, and is it
     said what was assumed, with what changes it?"""

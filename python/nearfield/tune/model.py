@@ -1,5 +1,5 @@
 """Proposes the first candidates for a search from the cache sizes and from which caches the two cores share: the model
-of paper S2 (papers/README.md; section 4 and table 1), and later additions.
+of paper S2 (papers/S2/README.md; section 4 and table 1), and later additions.
 
 S2's rule for the fragments that sender and receiver copy alternately (its "pipesize"): half of the L1 cache if the two
 cores share no L2 cache, otherwise all of the L1 cache, so that a fragment that the sender wrote is still cached when

@@ -3,7 +3,7 @@ receiver.
 
 Streaming stores fetch no cache line from the other core's cache, but leave no line in the receiver's cache. A
 cooperative copy costs the transfer of a few cache lines for coordination. Which is faster depends on the message size,
-the caches and the core-to-core latency, and no model predicts it well (paper S0, see papers/README.md, shows that it
+the caches and the core-to-core latency, and no model predicts it well (paper S0, see papers/S0/README.md, shows that it
 depends on which cache holds the lines). Since every size is decided separately, two measurements suffice: with the
 mechanism off and on for all sizes.
 """

@@ -149,7 +149,7 @@ def swept_cases(operations: OperationRequest, sweeps: Iterable[Sweep]) -> list[S
 
 
 _CaseKey = tuple[Any, ...]  # operation, nodes, ranks, bytes, slowdown, values of the sweeps
-TIME_METRIC = "mean_time"  # paper S4 (papers/README.md), section 4.4, averages over the runs
+TIME_METRIC = "mean_time"  # paper S4 (papers/S4/README.md), section 4.4, averages over the runs
 
 
 @dataclass
@@ -176,7 +176,8 @@ def savings_of(rows: list[Row], sweeps: Iterable[Sweep] = ()) -> list[PolicySavi
         if row["metric"] == TIME_METRIC:
             names = ("operation", "nodes", "ranks", "size_bytes", "memory_slowdown", *key_by_column)
             case = tuple(row.get(name) for name in names)
-            time_by_case_and_policy[case, row["policy"]] = row["value"]
+            # records of a run on one node, which has no NIC, have no policy
+            time_by_case_and_policy[case, row.get("policy", BASE_POLICY)] = row["value"]
     savings_by_case: dict[_CaseKey, PolicySavings] = {}
     for key in sorted(time_by_case_and_policy, key=lambda key: (key[0], policy_sort_key(key[1]))):
         case, policy = key
