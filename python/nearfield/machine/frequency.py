@@ -8,9 +8,9 @@ from nearfield.machine.schema import DescribedMachine
 
 
 def scale_to_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:
-    """Returns the machine with another processor frequency, scaled as in paper S4 (papers/S4/README.md), table 3: memory
-    and MPI library keep their times in cycles, because the memory frequency is a fraction of the processor's; NIC and
-    network keep their times in ns."""
+    """Returns the machine with another processor frequency, scaled as in paper S4 (papers/S4/README.md), table 3:
+    memory and MPI library keep their times in cycles, because the memory frequency is a fraction of the processor's;
+    NIC and network keep their times in ns."""
     scaled_machine = machine.model_copy(deep=True)
     core, memory, messaging = scaled_machine.core, scaled_machine.memory, scaled_machine.messaging
     if core is None or memory is None:
