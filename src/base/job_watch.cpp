@@ -18,14 +18,14 @@ namespace {
 constexpr double default_patience_s = 4;
 constexpr const char* patience_variable = "NEARFIELD_NODE_PATIENCE_S";
 
-// What each rank publishes about itself.
+// The record that each rank publishes about itself.
 struct RankRecord {
   char host[64];
   int is_watched;
   WaitMarkLocation wait_mark;
 };
 
-// What rank 0 publishes about the hub.
+// The record that rank 0 publishes about the hub.
 struct HubRecord {
   double patience_s;
   char address[512];

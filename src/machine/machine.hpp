@@ -20,7 +20,7 @@ enum class Inclusion {
 // With `through`, stores also go to the next level, and a store miss does not fill the cache.
 enum class WritePolicy { back, through };
 enum class Coherence { mesi, moesi };
-// What happens to a modified line in a cache when the NIC reads it: it stays modified (keep), becomes clean, or is
+// The effect of a NIC's read on a modified line in a cache: the line stays modified (keep), becomes clean, or is
 // invalidated.
 enum class DmaRead { keep, clean, invalidate };
 // How a core detects events of the NIC: it polls a queue in memory to which the NIC writes events (queue), or it

@@ -56,8 +56,8 @@ class RankPlacement(NamedTuple):
 
 @dataclass
 class MeasuredCollectives:
-    """What was measured at all places: the tables, the number of operations and lengths, how many of these are
-    undecided, and whether Ctrl-C ended it."""
+    """The results of all places: the tables, the number of operations and lengths that were measured, how many of these
+    are undecided, and whether Ctrl-C ended the measurement."""
 
     tables: list[CollectiveTable] = field(default_factory=list)
     cells: int = 0

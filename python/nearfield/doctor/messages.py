@@ -12,7 +12,8 @@ from pydantic import Field, field_validator
 from nearfield.base.toml import Table, parse_toml
 
 MESSAGES_FILE = Path(__file__).with_name("messages.toml")
-# What launchers and MPIs put before a line: "[host:pid]", "[1,2]<stderr>:", "2020-01-01T00:00:00.0Z", "rank 3:", "> ".
+# The prefixes that launchers and MPIs put before a line: "[host:pid]", "[1,2]<stderr>:", "2020-01-01T00:00:00.0Z",
+# "rank 3:", "> ".
 _LINE_PREFIX = re.compile(
     r"(?:>\s*|\[\d+,\d+\]<\w+>:\s*|\[[\w.-]+:\d+(?::\d+)*:?\w*\]\s*|\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\s*|\[\d+\]\s+|\d+: )+"
 )

@@ -139,7 +139,7 @@ class Memory(Table):
 
 
 class Socket(Table):
-    """What connects a socket to the rest of its node: links to other sockets, or a front-side bus."""
+    """The connection of a socket to the rest of its node: links to other sockets, or a front-side bus."""
 
     gb_per_s: q.Rate = _required_field("of links, into one socket; of a bus, in and out together")
     shared_by: q.Count = _required_field("cores of a socket")

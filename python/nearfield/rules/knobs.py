@@ -36,7 +36,7 @@ KnobRole = Literal[
     "cooperative_copy",
 ]
 
-# What implements a knob: the MPI itself, or the shared heap, which must then be preloaded.
+# The implementation of a knob: the MPI itself, or the shared heap, which must then be preloaded.
 KnobCarrier = Literal["mpi", "heap"]
 
 NO_SIZES, ALL_SIZES = "never", "0-"  # values of knobs of type "sizes": no message size, all message sizes

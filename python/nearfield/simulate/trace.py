@@ -22,7 +22,7 @@ def trace_format_by_name() -> dict[str, trace.Format]:
 
 @dataclass(frozen=True)
 class TraceSelection:
-    """Which part of the traces to simulate, and in which format to read them."""
+    """The part of the traces to simulate, and the format in which to read them."""
 
     format: str = ""  # name of the format; empty: recognise the format of each trace by its content
     skip: int = 0  # accesses to skip at the beginning

@@ -8,9 +8,9 @@ namespace nearfield::sim {
 
 class Snooping {
  public:
-  // What snooped caches do with their copies: mark them shared, or remove them.
+  // A request to snooped caches: to mark their copies shared, or to remove them.
   enum class SnoopRequest { read_shared, invalidate };
-  // What a snoop found in the snooped caches.
+  // The state of the copies that a snoop found in the snooped caches.
   struct SnoopResult {
     bool has_line = false;
     bool has_part = false;  // a cache had a part of the granule

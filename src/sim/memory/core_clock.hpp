@@ -1,4 +1,4 @@
-// What the timing model knows of one core: its clock, and the accesses that are in flight.
+// The timing state of one core: its clock, and the accesses that are in flight.
 #pragma once
 
 #include <algorithm>

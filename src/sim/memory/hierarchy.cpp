@@ -97,7 +97,7 @@ std::uint8_t Hierarchy::take_copy(CacheNode& node, const CacheArray::Way& way, A
   return node.array.state(way, address) & shared;
 }
 
-// What has supplied a line, and what that means for the copies that are filled into the core's caches.
+// The supplier of a line, and the state with which the line is filled into the core's caches.
 struct Hierarchy::Supply {
   LookupResult found;
   std::uint8_t state = 0;

@@ -75,7 +75,7 @@ class Hierarchy {
 
   // ---- a line that the core's innermost cache does not hold
   enum class FetchKind { load, store, prefetch };
-  // What the caches of other cores must do with their copies.
+  // The request to the caches of other cores that hold copies of the line.
   template <FetchKind kind>
   static constexpr SnoopRequest request_for =
       kind == FetchKind::store ? SnoopRequest::invalidate : SnoopRequest::read_shared;

@@ -28,7 +28,7 @@ struct alignas(64) WayGroup {
   std::uint8_t age[ways_per_group];    // lru: 0 is the most recently used; other replacements keep their own state here
   std::uint8_t flags[ways_per_group];  // bits of Flag
   union {
-    // Which caches of the next inner level may have the line, if this cache is inclusive.
+    // Bit sets of the caches of the next inner level that may have the line, if this cache is inclusive.
     std::uint16_t sharers[ways_per_group];
     std::uint8_t sub_blocks[ways_per_group][2];  // sub-block bits of CacheArray, if lines have sub-blocks
   };

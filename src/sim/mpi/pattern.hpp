@@ -10,7 +10,7 @@ using Context = std::uint64_t;
 
 inline constexpr int any_rank = -1, any_tag = -1;  // MPI_ANY_SOURCE, MPI_ANY_TAG: of receives and probes
 
-// What a receive or a probe matches; for a send, its destination.
+// The messages that a receive or a probe matches; for a send, its destination.
 struct Pattern {
   int peer = 0;
   int tag = 0;

@@ -64,7 +64,7 @@ class LaunchLine(Calibration):
 
 
 class PhaseLine(_Line):
-    """What a launch does before it measures. The line only shows that the launch is alive."""
+    """Reports the phase of a launch that does not measure yet. The line only shows that the launch is alive."""
 
     type: Literal["phase"]
     what: str

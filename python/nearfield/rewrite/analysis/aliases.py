@@ -40,7 +40,7 @@ NON_RETAINING_FUNCTIONS = frozenset({
     "fprintf", "sprintf", "snprintf", "puts", "fputs", "strcpy", "strncpy", "strcat", "strncat", "strlen",
     "strcmp", "strncmp", "atoi", "atof",
 })  # fmt: skip
-# Those of NON_RETAINING_FUNCTIONS that return their first argument.
+# Functions of NON_RETAINING_FUNCTIONS that return their first argument.
 _ARGUMENT_RETURNING_FUNCTIONS = frozenset({"memcpy", "memmove", "memset", "strcpy", "strncpy", "strcat", "strncat"})
 ALLOCATED_ARGUMENT_BY_FUNCTION = {"posix_memalign": 0, "MPI_Alloc_mem": 2}
 UNKNOWN_ALLOCATION = "?"
@@ -55,7 +55,7 @@ MAX_CALL_DEPTH = 3  # maximum depth of nested calls that are analysed
 
 @dataclass(frozen=True)
 class NoAliasAssumptions:
-    """What the user asserts by --assume-noalias: `row_assumptions` are sentences on pointers to rows, and
+    """The assumptions that --assume-noalias asserts: `row_assumptions` are sentences on pointers to rows, and
     `disjoint_pairs` are pairs of arrays that do not overlap."""
 
     row_assumptions: list[str]
