@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <new>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -18,7 +19,7 @@ namespace nearfield {
 class Fibers {
  public:
   explicit Fibers(int num_fibers) : fibers_(static_cast<std::size_t>(num_fibers)) {
-    for (Fiber& fiber : fibers_) fiber.stack.reset(new char[stack_bytes]);
+    for (Fiber& fiber : fibers_) fiber.stack.reset(::operator new(stack_bytes, stack_alignment));
   }
 
   // Prepares a fiber. A fiber that was started before must have ended. `body` must not throw.
@@ -54,9 +55,15 @@ class Fibers {
   bool has_ended(int index) const { return fibers_[static_cast<std::size_t>(index)].has_ended; }
 
  private:
+  // Stacks begin at a page, so that the pages of local variables, whose accesses the simulator records, do not depend on
+  // where the C++ library places a stack.
+  static constexpr std::align_val_t stack_alignment{4096};
+  struct FreeStack {
+    void operator()(void* stack) const { ::operator delete(stack, stack_alignment); }
+  };
   struct Fiber {
     ucontext_t context;
-    std::unique_ptr<char[]> stack;
+    std::unique_ptr<void, FreeStack> stack;
     std::function<void()> body;
     bool has_ended = true;
   };

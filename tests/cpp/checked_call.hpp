@@ -66,9 +66,11 @@ class CheckedCall {
         run_scatter();
         break;
       case allgather:
+      case stepped_allgather:
         run_allgather();
         break;
       case alltoall:
+      case stepped_alltoall:
         run_alltoall();
         break;
       case alltoallv:
@@ -233,6 +235,7 @@ class CheckedCall {
   }
 
   void run_allgather() {
+    if (kind_.operation == Operation::stepped_allgather) return run_stepped_allgather();
     std::uint64_t* const send = kind_.is_in_place ? block(buffers_.receive, own()) : buffers_.send;
     fill(send, length_of(own()));
     allgather(x_, bytes_of(send), length_of(own()) * word,
@@ -240,11 +243,24 @@ class CheckedCall {
     for (int rank = 0; rank < x_.ranks(); ++rank) check_block(block(buffers_.receive, rank), length_of(rank), rank);
   }
 
+  void run_stepped_allgather() {
+    const std::size_t count = length_of(0);
+    std::uint64_t* const send =
+        kind_.is_in_place ? buffers_.receive + count * static_cast<std::size_t>(own()) : buffers_.send;
+    fill(send, count);
+    allgather_by_doubling(x_, bytes_of(send), bytes_of(buffers_.receive), count * word);
+    for (int rank = 0; rank < x_.ranks(); ++rank)
+      check_block(buffers_.receive + count * static_cast<std::size_t>(rank), count, rank);
+  }
+
   void run_alltoall() {
     constexpr std::size_t counts[] = {2, 125, 525};
     const std::size_t count = counts[static_cast<int>(kind_.size)];
     fill(buffers_.send, count * static_cast<std::size_t>(x_.ranks()));
-    alltoall(x_, bytes_of(buffers_.send), bytes_of(buffers_.receive), count * word);
+    if (kind_.operation == Operation::stepped_alltoall)
+      alltoall_by_doubling(x_, bytes_of(buffers_.send), bytes_of(buffers_.receive), count * word);
+    else
+      alltoall(x_, bytes_of(buffers_.send), bytes_of(buffers_.receive), count * word);
     for (int rank = 0; rank < x_.ranks(); ++rank)
       check_block(buffers_.receive + count * static_cast<std::size_t>(rank), count, rank,
                   count * static_cast<std::size_t>(own()));

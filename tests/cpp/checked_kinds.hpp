@@ -28,6 +28,8 @@ enum class Operation {
   stepped_barrier,
   stepped_reduce,
   stepped_allreduce,
+  stepped_allgather,
+  stepped_alltoall,
   spanning_barrier,  // these of two nodes
   spanning_bcast,
   spanning_reduce,
@@ -55,6 +57,8 @@ inline constexpr const char* operation_names[] = {"barrier",
                                                   "stepped barrier",
                                                   "stepped reduce",
                                                   "stepped allreduce",
+                                                  "stepped allgather",
+                                                  "stepped alltoall",
                                                   "spanning barrier",
                                                   "spanning bcast",
                                                   "spanning reduce",
@@ -119,6 +123,8 @@ inline std::vector<Kind> list_kinds(int ranks) {
   add(stepped_barrier, {Size::line}, 1, false);
   add(stepped_reduce, {Size::slot}, ranks, true);
   add(stepped_allreduce, {Size::line, Size::slot}, 1, true);
+  add(stepped_allgather, {Size::line, Size::slot}, 1, true);
+  add(stepped_alltoall, {Size::line, Size::slot}, 1, false);
   add(sliced_bcast, {Size::slot, Size::long_slices}, ranks, false);
   add(spanning_barrier, {Size::line}, 1, false);
   add(spanning_bcast, {Size::line, Size::slot, Size::long_slices}, ranks, true);

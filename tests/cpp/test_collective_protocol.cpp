@@ -161,7 +161,9 @@ Sequence list_indirect_kinds(int ranks) {
     for (const bool in_place : {false, true}) {
       kinds.push_back({stepped_allreduce, size, 0, in_place});
       kinds.push_back({grouped_allreduce, size, 0, in_place});
+      kinds.push_back({stepped_allgather, size, 0, in_place});
     }
+    kinds.push_back({stepped_alltoall, size});
     for (int root = 0; root < ranks; ++root)
       for (const Operation operation : {bcast, stepped_reduce, reduce, grouped_bcast, sliced_bcast})
         kinds.push_back({operation, size, root});

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "collectives/doubling.hpp"
 #include "collectives/layout.hpp"
 #include "preload/collectives/selection.hpp"
 
@@ -41,8 +42,14 @@ void test_ranges() {
   for (const Operation operation : {Operation::allgather, Operation::alltoall}) {
     require(AlgorithmSelection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::flat,
             "16 ranks, short blocks");
-    require(AlgorithmSelection({}, 17).choose_algorithm(operation, 8).algorithm == Algorithm::mpi,
-            "17 ranks, short blocks");
+    for (const int ranks : {17, 32, 33, 64, 65, 128, 129, 256}) {
+      const AlgorithmSelection defaults({}, ranks);
+      require(defaults.choose_algorithm(operation, 8).algorithm == Algorithm::doubling, "many ranks, short blocks");
+      require(defaults.choose_algorithm(operation, 1024 + 8).algorithm == Algorithm::flat, "many ranks, long blocks");
+      std::size_t bytes = 8;
+      while (defaults.choose_algorithm(operation, bytes + 1).algorithm == Algorithm::doubling) ++bytes;
+      require(bytes <= max_doubling_block_bytes(ranks), "blocks of which half fit into a slot");
+    }
   }
 }
 

@@ -103,6 +103,25 @@ def test_selected_algorithms_have_the_right_results(installation: Installation, 
 
 
 @pytest.mark.families
+@pytest.mark.parametrize(("ranks", "calls"), [(3, 300), (5, 300), (7, 200), (18, 150)])
+def test_recursive_doubling_has_the_right_results(
+    installation: Installation, programs: Path, ranks: int, calls: int
+) -> None:
+    """If recursive doubling is selected for all operations that have it, or by default on many ranks, are all results
+    right for numbers of ranks that are no powers of two?"""
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), ranks, calls]
+    env = environment(installation)
+    if ranks < 16:
+        operations = [name for name in collectives.OPERATIONS if collectives.is_algorithm_of(name, "doubling")]
+        assert {"allgather", "alltoall", "allreduce", "reduce", "barrier"} == set(operations)
+        env[collectives.COLLECTIVES_VARIABLE] += "".join(f",{name}@{ranks}=doubling" for name in operations)
+    done = launch(installation, command, ranks, env)
+    assert done.has_succeeded, done.stdout + done.stderr
+    assert "all right" in done.stdout
+    assert {"MPI_Allgather", "MPI_Alltoall"} <= set(re.findall(r"(MPI_\w+) \d+", done.stderr)), done.stderr
+
+
+@pytest.mark.families
 @pytest.mark.parametrize(("ranks", "node_ranks", "seed"), [(3, 2, 11), (4, 2, 12), (5, 2, 22), (6, 3, 14)])
 def test_results_are_right_on_several_nodes(
     installation: Installation, programs: Path, ranks: int, node_ranks: int, seed: int

@@ -26,13 +26,16 @@ OPERATIONS = (
 NATIVE_OPERATIONS = ("barrier", "bcast", "reduce", "allgather", "alltoall", "allreduce", "reduce_scatter")
 # FLAT_ALGORITHM: each rank reads directly from all ranks that have data for it; MPI_ALGORITHM: the MPI's own algorithm
 FLAT_ALGORITHM, MPI_ALGORITHM = "flat", "mpi"
-DOUBLING_ALGORITHM, MAX_DOUBLING_BYTES = "doubling", 8192  # recursive doubling, for data that fit into a slot
+DOUBLING_ALGORITHM = "doubling"  # recursive doubling, for data that fit into a slot
+_SLOT_BYTES = 8192  # as in src/collectives/box.hpp
 GROUPED_PREFIX = "grouped"  # name prefix, followed by the number of ranks per group
 _EXTRA_ALGORITHMS = {
     "allreduce": ("whole", "slices", DOUBLING_ALGORITHM, GROUPED_PREFIX),
     "bcast": ("slices", GROUPED_PREFIX),
     "barrier": (DOUBLING_ALGORITHM, GROUPED_PREFIX),
     "reduce": (DOUBLING_ALGORITHM,),
+    "allgather": (DOUBLING_ALGORITHM,),
+    "alltoall": (DOUBLING_ALGORITHM,),
 }
 # Algorithms for communicators that span nodes; the MPI runs the other operations.
 # LEADERS_ALGORITHM: one rank per node transfers the data between nodes; LANES_ALGORITHM: all ranks do
@@ -60,6 +63,12 @@ def algorithms_of(operation: str, cache_group_size: int = 0, num_nodes: int = 1)
     further = _EXTRA_ALGORITHMS.get(operation, ())
     grouped = [f"{GROUPED_PREFIX}{cache_group_size}"] if cache_group_size and GROUPED_PREFIX in further else []
     return [FLAT_ALGORITHM, *(name for name in further if name != GROUPED_PREFIX), *grouped, MPI_ALGORITHM]
+
+
+def max_doubling_bytes(operation: str, num_ranks: int) -> int:
+    """Returns the maximum length in bytes for which `doubling` can run an operation: of the vector, or of one block in
+    an allgather and an alltoall, in which a rank sends up to half of the blocks of `num_ranks` ranks in a step."""
+    return _SLOT_BYTES // ((num_ranks + 1) // 2) if operation in ("allgather", "alltoall") else _SLOT_BYTES
 
 
 def is_algorithm_of(operation: str, algorithm: str, num_nodes: int = 1) -> bool:

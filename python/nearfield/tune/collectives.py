@@ -34,10 +34,10 @@ from nearfield.rules.collectives import (
     COLLECTIVES_VARIABLE,
     DOUBLING_ALGORITHM,
     FLAT_ALGORITHM,
-    MAX_DOUBLING_BYTES,
     MPI_ALGORITHM,
     algorithms_of,
     collectives_variables,
+    max_doubling_bytes,
     operations_across_nodes,
 )
 from nearfield.rules.gain_table import GainTable
@@ -250,12 +250,13 @@ class CollectiveTuning:
 
     def _algorithms_to_measure(self, cell: CollectiveCell) -> list[str]:
         """Returns the algorithms to measure for a cell. Leaves out recursive doubling for two ranks, which exchange
-        data in one step with any algorithm, and for lengths above MAX_DOUBLING_BYTES."""
+        data in one step with any algorithm, and for lengths that it cannot send."""
         names = algorithms_of(cell.operation, self.cache_group_size, self.num_nodes)
         return [
             name
             for name in names
-            if name != DOUBLING_ALGORITHM or (len(self.cpus) > 2 and cell.size_bytes <= MAX_DOUBLING_BYTES)
+            if name != DOUBLING_ALGORITHM
+            or (len(self.cpus) > 2 and cell.size_bytes <= max_doubling_bytes(cell.operation, len(self.cpus)))
         ]
 
     def _cells_for_next_launch(self) -> list[CollectiveCell]:

@@ -49,4 +49,19 @@ inline void run_allreduce(LiveExchange& exchange, const Bytes* data, Bytes* rece
   }
 }
 
+inline void run_allgather(LiveExchange& exchange, const Bytes* send, Bytes* receive, std::size_t bytes,
+                          AlgorithmChoice choice) {
+  if (choice.algorithm == Algorithm::doubling && bytes <= max_doubling_block_bytes(exchange.ranks()))
+    return allgather_by_doubling(exchange, send, receive, bytes);
+  allgather(exchange, send, bytes,
+            [&](int rank) { return std::pair(receive + static_cast<std::size_t>(rank) * bytes, bytes); });
+}
+
+inline void run_alltoall(LiveExchange& exchange, const Bytes* send, Bytes* receive, std::size_t bytes,
+                         AlgorithmChoice choice) {
+  if (choice.algorithm == Algorithm::doubling && bytes <= max_doubling_block_bytes(exchange.ranks()))
+    return alltoall_by_doubling(exchange, send, receive, bytes);
+  alltoall(exchange, send, receive, bytes);
+}
+
 }  // namespace nearfield::collectives

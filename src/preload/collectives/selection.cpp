@@ -33,7 +33,7 @@ bool has_algorithm(Operation operation, Algorithm algorithm) {
     case Algorithm::grouped:
       return is_one_of(allreduce, bcast, barrier);
     case Algorithm::doubling:
-      return is_one_of(allreduce, barrier, reduce);
+      return is_one_of(allreduce, barrier, reduce, allgather, alltoall);
     case Algorithm::leaders:
       return is_one_of(allreduce, bcast, barrier, reduce);
     case Algorithm::lanes:
@@ -64,10 +64,11 @@ constexpr std::string_view multi_node_defaults[] = {
     "scan@2x2=mpi",
 };
 
-// The defaults for communicators with many ranks on one node. They follow from simulations of 16, 32 and 128 ranks with
-// 8 B, 1 KiB and 4 KiB (docs/explanation/collectives.md): doubling is faster than the MPI's messages for all values
-// that a machine description leaves open, and faster than the flat algorithms unless fetches overlap fully. For shorter
-// blocks than these, it is unknown whether flat algorithms are faster than messages.
+// The defaults for communicators with many ranks on one node, which override those for fewer ranks. They follow from
+// simulations of 16 to 128 ranks with 8 B to 4 KiB (docs/explanation/collectives.md): doubling is faster than the MPI's
+// messages for all values that a machine description leaves open, and faster than the flat algorithms unless fetches
+// overlap fully. For blocks that are too long for doubling, but not longer than 1 KiB, it is unknown whether flat
+// algorithms are faster than messages.
 struct DefaultEntry {
   int min_ranks;
   std::string_view rule;
@@ -75,8 +76,14 @@ struct DefaultEntry {
 constexpr DefaultEntry many_ranks_defaults[] = {{16, "barrier@2=doubling"},
                                                 {16, "allreduce@2=doubling-8192+slices"},
                                                 {16, "reduce@2=doubling-8192+flat"},
-                                                {17, "allgather@2=mpi-1024+flat"},
-                                                {17, "alltoall@2=mpi-1023+flat"}};
+                                                {17, "allgather@2=doubling-256+mpi-1024+flat"},
+                                                {17, "alltoall@2=doubling-256+flat"},
+                                                {33, "allgather@2=doubling-128+mpi-1024+flat"},
+                                                {33, "alltoall@2=doubling-256+mpi-1023+flat"},
+                                                {65, "allgather@2=doubling-64+mpi-1024+flat"},
+                                                {65, "alltoall@2=doubling-128+mpi-1023+flat"},
+                                                {129, "allgather@2=doubling-32+mpi-1024+flat"},
+                                                {129, "alltoall@2=doubling-64+mpi-1023+flat"}};
 
 template <class Number>
 bool parse_number(std::string_view text, Number& number) {

@@ -191,8 +191,8 @@ bool try_allgather(BufferPart own, void* receive, std::int64_t count, MPI_Dataty
     if (is_done) received_data.unpack();
     return is_done;
   }
-  allgather(node->exchange(), data.data(), data.bytes(),
-            [&](int rank) { return std::pair(received_data.data() + static_cast<std::size_t>(rank) * bytes, bytes); });
+  run_allgather(node->exchange(), data.data(), received_data.data(), bytes,
+                node->choose_algorithm(Operation::allgather, bytes));
   received_data.unpack();
   return true;
 }
@@ -225,7 +225,8 @@ bool try_alltoall(const void* send, std::int64_t send_count, MPI_Datatype send_t
     if (is_done) received_data.unpack();
     return is_done;
   }
-  alltoall(node->exchange(), send_data.data(), received_data.data(), bytes);
+  run_alltoall(node->exchange(), send_data.data(), received_data.data(), bytes,
+               node->choose_algorithm(Operation::alltoall, bytes));
   received_data.unpack();
   return true;
 }

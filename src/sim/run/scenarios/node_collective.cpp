@@ -66,7 +66,7 @@ std::vector<std::string> algorithms_of(const std::string& operation, bool has_gr
   if (operation == "bcast") names.emplace_back("slices");
   const bool may_be_grouped = operation == "allreduce" || operation == "bcast" || operation == "barrier";
   if (has_groups && may_be_grouped) names.emplace_back("grouped");
-  if (operation == "allreduce" || operation == "barrier" || operation == "reduce") names.emplace_back("doubling");
+  if (operation != "bcast") names.emplace_back("doubling");
   return names;
 }
 
@@ -79,9 +79,15 @@ bool has_groups(const Machine& machine) {
 
 // Returns whether the algorithm is simulated for this message length. Algorithm `whole`, in which each rank reads the
 // vectors of all ranks, is simulated for long vectors with at most 16 ranks, since more ranks would take minutes.
-bool is_length_simulated(const std::string& algorithm, std::int64_t bytes, std::int64_t ranks) {
-  const bool is_short = bytes <= static_cast<std::int64_t>(collectives::slot_bytes);
-  return is_short || (algorithm != "doubling" && (algorithm != "whole" || ranks <= 16));
+bool is_length_simulated(const std::string& operation, const std::string& algorithm, std::int64_t bytes,
+                         std::int64_t ranks) {
+  const auto length = static_cast<std::size_t>(bytes);
+  if (algorithm == "doubling") {
+    const bool has_blocks = operation == "allgather" || operation == "alltoall";
+    return length <=
+           (has_blocks ? collectives::max_doubling_block_bytes(static_cast<int>(ranks)) : collectives::slot_bytes);
+  }
+  return algorithm != "whole" || length <= collectives::slot_bytes || ranks <= 16;
 }
 
 // Throws std::invalid_argument if the parameters do not fit the machine or each other.
@@ -93,14 +99,15 @@ void check_parameters(const Machine& machine, const Parameters& parameters) {
   const auto names = algorithms_of(operation, has_groups(machine));
   if (algorithm != "flat" && std::ranges::find(names, algorithm) == names.end())
     throw std::invalid_argument("no algorithm '" + algorithm + "' of " + operation + " on this machine");
-  if (!is_length_simulated(algorithm, number_parameter(parameters, "size_bytes"), 2))
-    throw std::invalid_argument("algorithm '" + algorithm + "' takes at most " +
-                                std::to_string(collectives::slot_bytes) + " bytes");
-  const std::int64_t ranks = number_parameter(parameters, "ranks");
+  const std::int64_t ranks = number_parameter(parameters, "ranks"), bytes = number_parameter(parameters, "size_bytes");
   if (ranks < 2 || ranks > std::min(machine.cores, collectives::max_node_ranks))
     throw std::invalid_argument(std::to_string(ranks) + " ranks: from 2 to the machine's " +
                                 std::to_string(machine.cores) + " cores, and at most " +
                                 std::to_string(collectives::max_node_ranks));
+  if (algorithm == "doubling" && !is_length_simulated(operation, algorithm, bytes, ranks))
+    throw std::invalid_argument("algorithm 'doubling' of " + operation + " does not take " + std::to_string(bytes) +
+                                " bytes with " + std::to_string(ranks) + " ranks: the data of a step must fit into " +
+                                std::to_string(collectives::slot_bytes) + " bytes");
 }
 
 // The ranks of one case: their memory, and the collective that they call.
@@ -164,7 +171,10 @@ class CollectiveCalls {
     if (operation_ == "reduce")
       return is_doubling ? reduce_by_doubling(exchange, send, receive, sum, 0)
                          : reduce(exchange, send, receive, sum, 0);
-    if (operation_ == "alltoall") return alltoall(exchange, send, receive, bytes_);
+    if (operation_ == "alltoall")
+      return is_doubling ? alltoall_by_doubling(exchange, send, receive, bytes_)
+                         : alltoall(exchange, send, receive, bytes_);
+    if (operation_ == "allgather" && is_doubling) return allgather_by_doubling(exchange, send, receive, bytes_);
     if (operation_ == "allgather")
       return allgather(exchange, send, bytes_,
                        [&](int from) { return std::pair(receive + static_cast<std::size_t>(from) * bytes_, bytes_); });
@@ -222,7 +232,7 @@ std::vector<Parameters> node_collective_cases(const Machine& machine, const Pair
     const std::string operation(name);
     for (const auto size : operation == "barrier" ? std::vector<std::int64_t>{0} : collective_sizes(sizes))
       for (const auto& algorithm : algorithms_of(operation, has_groups(machine)))
-        if (is_length_simulated(algorithm, size, ranks))
+        if (is_length_simulated(operation, algorithm, size, ranks))
           list.push_back({{"operation", operation}, {"algorithm", algorithm}, {"size_bytes", size}, {"ranks", ranks}});
   }
   return list;

@@ -25,8 +25,13 @@ ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
   for (int rank = 0; rank < num_ranks(); ++rank) {
     node_.wait_until(rank, begin);
     fibers_.start(rank, [&body, rank] { body(rank); });
+    add_ready_rank(rank);
   }
-  for (int rank = next_rank_to_run(); rank >= 0; rank = next_rank_to_run()) fibers_.resume(rank);
+  while (!ready_ranks_.empty()) {
+    const int rank = ready_ranks_.top().second;
+    ready_ranks_.pop();
+    fibers_.resume(rank);
+  }
   ConfigClock end = begin;
   for (int rank = 0; rank < num_ranks(); ++rank) {
     if (!fibers_.has_ended(rank)) throw std::logic_error("ranks wait for each other");
@@ -37,19 +42,10 @@ ConfigClock NodeRanks::run(const std::function<void(int rank)>& body) {
   return end - begin;
 }
 
-// Returns the rank to run next: of the ranks that have not ended and do not wait, the one whose clock is first; -1 if
-// there is none.
-int NodeRanks::next_rank_to_run() const {
-  int match = -1;
-  for (int rank = 0; rank < num_ranks(); ++rank) {
-    if (fibers_.has_ended(rank) || waits_by_rank_[static_cast<std::size_t>(rank)].counter) continue;
-    if (match < 0 || node_.first(rank) < node_.first(match)) match = rank;
-  }
-  return match;
-}
-
 void NodeRanks::yield_to_earlier_ranks(int rank) {
-  if (next_rank_to_run() != rank) fibers_.suspend();
+  if (ready_ranks_.empty() || ready_ranks_.top() > std::pair(node_.first(rank), rank)) return;
+  add_ready_rank(rank);
+  fibers_.suspend();
 }
 
 NodeRanks::HostPage& NodeRanks::page_of(int rank, const void* pointer) {
@@ -102,7 +98,7 @@ void NodeRanks::read_each_page(int rank, const void* from, std::size_t bytes, Ac
     if (page_of(rank, position).owner == rank)
       access(position, length);
     else
-      fetch_shared(rank, fetches_[address / page_bytes * page_bytes], [&] { access(position, length); });
+      fetch_shared(rank, fetches_[address / cache_line_bytes * cache_line_bytes], [&] { access(position, length); });
     position += length;
     bytes -= length;
   }
@@ -165,6 +161,7 @@ void NodeRanks::publish(int rank, Counter& counter, std::uint64_t number) {
     if (waiting.counter != &counter || waiting.number > number) continue;
     waiting = {};
     node_.wait_until(other, node_.now(rank));
+    add_ready_rank(other);
   }
 }
 

@@ -9,7 +9,9 @@
 
 #include <functional>
 #include <memory>
+#include <queue>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/fibers.hpp"
@@ -71,7 +73,7 @@ class NodeRanks {
   Address address_of(int rank, const void* pointer);
   void access_vectors(int rank, Access kind, Address address, std::size_t bytes);
   void yield_to_earlier_ranks(int rank);
-  int next_rank_to_run() const;
+  void add_ready_rank(int rank) { ready_ranks_.push({node_.first(rank), rank}); }
   // Calls `access(begin, bytes)` for the part of a range in each page, as a fetch if the page belongs to another rank.
   template <class AccessFunction>
   void read_each_page(int rank, const void* from, std::size_t bytes, AccessFunction access);
@@ -86,6 +88,9 @@ class NodeRanks {
   int cores_per_group_;
   FetchModel fetch_model_;
   Fibers fibers_;
+  // The ranks that neither run, wait nor have ended, in the order of their clocks and of their numbers. The clock of
+  // such a rank does not change.
+  std::priority_queue<std::pair<Ps, int>, std::vector<std::pair<Ps, int>>, std::greater<>> ready_ranks_;
   std::vector<CounterWait> waits_by_rank_;
   // The unused remainder of the simulated page to which a rank's next host page is mapped. Simulated pages may be
   // longer than host pages.
