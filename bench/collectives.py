@@ -43,6 +43,7 @@ from nearfield.base.units import counted, format_bytes, parse_bytes
 from nearfield.mpi import Installation
 from nearfield.mpi.build import COLLECTIVES_TARGET
 from nearfield.rules import collectives
+from nearfield.rules.collective_tables import format_selection
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import load_rules
 
@@ -135,9 +136,7 @@ def prepare(inst: Installation, options: argparse.Namespace, scratch: Path) -> t
         collectives.collectives_preload_variables(library, os.environ),
     )
     if options.rules:
-        both[collectives.COLLECTIVES_VARIABLE] = collectives.format_selection(
-            load_rules(options.rules).collective_tables()
-        )
+        both[collectives.COLLECTIVES_VARIABLE] = format_selection(load_rules(options.rules).collective_tables())
     return here, program, {"baseline": STOCK, "heap": Way(environment=heap), "collectives": Way(environment=both)}
 
 

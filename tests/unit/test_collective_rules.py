@@ -9,8 +9,7 @@ from tuning import rules_for, write
 
 from nearfield import mpi
 from nearfield.base.errors import NearfieldError
-from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable
-from nearfield.rules.collectives import format_selection
+from nearfield.rules.collective_tables import CollectiveRangeTable, CollectiveTable, format_selection
 from nearfield.rules.schema import Rules, load_rules, save_rules
 from nearfield.tune.collectives import CellMeasurements, CollectiveCell, CollectiveTuning
 

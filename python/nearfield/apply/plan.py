@@ -17,6 +17,7 @@ from nearfield.base.topology import Topology
 from nearfield.mpi.detect_command import DetectedMpi, detect_mpi, installation_of_detected_mpi
 from nearfield.rules import collectives, paths
 from nearfield.rules.applicability import make_machine_table, rules_mismatches
+from nearfield.rules.collective_tables import format_selection
 from nearfield.rules.schema import (
     MAKE_RULES_PREFIX,
     Rules,
@@ -89,7 +90,7 @@ def _add_collectives(
     except MpiError as error:
         plan.warnings.append(f"collectives are the MPI's own: {error.message}")
         return False
-    plan.variables[collectives.COLLECTIVES_VARIABLE] = collectives.format_selection(rules.collective_tables())
+    plan.variables[collectives.COLLECTIVES_VARIABLE] = format_selection(rules.collective_tables())
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -78,6 +79,14 @@ class CollectiveTable(Table):
     def is_left_to_mpi(self) -> bool:
         """Returns whether the MPI's own algorithm is selected for all lengths."""
         return all(one.algorithm == MPI_ALGORITHM for one in self.range)
+
+
+def format_selection(tables: Iterable[CollectiveTable]) -> str:
+    """Returns the selected algorithms in the syntax of the variable NEARFIELD_COLLECTIVES:
+    "bcast@2=flat-2048+mpi-8192+flat,reduce@8x4=leaders,..."."""
+    return ",".join(
+        f"{table.operation}@{table.format_communicator_shape}={'+'.join(map(str, table.range))}" for table in tables
+    )
 
 
 class NativeRangeTable(Table):

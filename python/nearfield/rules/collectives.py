@@ -3,17 +3,13 @@ select."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nearfield import mpi
 from nearfield.base import shared_heap
 from nearfield.base.progress import ReportLine, ignore_progress
 from nearfield.mpi import Installation
-
-if TYPE_CHECKING:
-    from nearfield.rules.collective_tables import CollectiveTable
 
 # the library's settings, "key=value,..." (src/preload/collectives/settings.hpp)
 COLLECTIVES_VARIABLE = "NEARFIELD_COLLECTIVES"
@@ -94,12 +90,4 @@ def collectives_variables(
     library. Raises MpiError if that fails."""
     return collectives_preload_variables(
         mpi.build_target(inst, mpi.COLLECTIVES_TARGET, progress), inherited_environment
-    )
-
-
-def format_selection(tables: Iterable[CollectiveTable]) -> str:
-    """Returns the selected algorithms in the library's syntax:
-    "bcast@2=flat-2048+mpi-8192+flat,reduce@8x4=leaders,..."."""
-    return ",".join(
-        f"{table.operation}@{table.format_communicator_shape}={'+'.join(map(str, table.range))}" for table in tables
     )
