@@ -14,8 +14,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from nearfield.doctor.messages import messages
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.quantity import SourcedFact
-from nearfield.machine.schema import DescribedMachine, requirement_of
+from nearfield.machine.schema import requirement_of
 from nearfield.profile.records import REQUIRED_COLUMNS, STANDARD_COLUMNS, VERDICT_COLUMN, VERDICT_SUMMARY
 from nearfield.profile.schema import Machine, Run
 from nearfield.report.data import FindingsTable

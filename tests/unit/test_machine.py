@@ -17,9 +17,10 @@ from machines import FILES, Edit, all_of, load_content, put, put_tiers, refusal,
 from nearfield._native import machine as structs
 from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 from nearfield.machine import facts, load_machine
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.files import to_toml
 from nearfield.machine.native import to_native
-from nearfield.machine.schema import DescribedMachine, requirement_of
+from nearfield.machine.schema import requirement_of
 from nearfield.machine.simulated import compare_with_file
 
 ROOT = Path(__file__).parents[2]

@@ -19,6 +19,7 @@ from nearfield.base.frames import pl
 from nearfield.base.validation_errors import error_messages, format_error_list
 from nearfield.machine import quantity as q
 from nearfield.machine import schema as s
+from nearfield.machine.described import DescribedMachine
 from nearfield.profile import Profile, records
 from nearfield.profile import schema as profile_schema
 
@@ -55,7 +56,7 @@ USUAL_WAY_COUNTS = (16, 12, 11, 10, 8, 4, 2, 1)
 SHARED_CACHE_DISTANCES = ("same-core", "shared-l2", "shared-l3")
 
 
-def machine_from_profile(profile: Profile, profile_name: str = "") -> s.DescribedMachine:
+def machine_from_profile(profile: Profile, profile_name: str = "") -> DescribedMachine:
     """Returns the described machine. Raises UsageError if the profile lists no caches, without which nothing can be
     simulated, and ProfileError if its values do not form a valid machine. `profile_name` names the profile in error
     messages."""
@@ -68,7 +69,7 @@ def machine_from_profile(profile: Profile, profile_name: str = "") -> s.Describe
     try:
         return _build_machine(profile)
     except ValidationError as error:
-        errors = format_error_list(error_messages(error, s.DescribedMachine))
+        errors = format_error_list(error_messages(error, DescribedMachine))
         raise ProfileError(
             f"{profile_name} is of no machine that can be simulated: {errors}",
             "Mend its machine.toml if it was edited by hand; otherwise measure anew with: "
@@ -82,13 +83,13 @@ def unmeasured_profile(host: profile_schema.Machine) -> Profile:
     return Profile(Path(), host, run, records.from_rows([]), "")
 
 
-def _build_machine(profile: Profile) -> s.DescribedMachine:
+def _build_machine(profile: Profile) -> DescribedMachine:
     machine = profile.machine
     source = "machine.toml: tsc_ghz; the time stamp counter's rate is near the cores'"
     clock = _derived_or_usual_fact(2.5, q.Ghz, machine.clock.tsc_ghz, source)
     caches = [_build_cache(profile, cache, place, clock.value) for place, cache in enumerate(machine.data_caches)]
     _raise_latencies_to_nearer_caches(caches)
-    return s.DescribedMachine(
+    return DescribedMachine(
         schema_version=1,
         name=machine.name,
         title=f"{machine.cpu_model}, as measured",

@@ -14,8 +14,8 @@ from nearfield.base.validation_errors import field_at, missing_key_message
 from nearfield.machine.schema import (
     HARDWARE_SECTIONS,
     Cache,
-    DescribedMachine,
     Links,
+    MachineTables,
     Memory,
     Messaging,
     Network,
@@ -27,7 +27,7 @@ from nearfield.machine.schema import (
 Checks = Iterator["str | Checks"]  # a missing attribute ends only the innermost check
 
 
-def find_contradictions(machine: DescribedMachine, *, is_partial: bool = False) -> list[str]:
+def find_contradictions(machine: MachineTables, *, is_partial: bool = False) -> list[str]:
     """Returns a sentence for every contradiction, in the order of the file.
 
     With `is_partial`, the machine may lack attributes that the schema requires, because their keys are missing or wrong
@@ -57,7 +57,7 @@ def _append_sentences(check: Checks, sentences: list[str], is_partial: bool) -> 
 MISSING_ATTRIBUTE_ERRORS = (AttributeError, AssertionError, IndexError, ValueError)
 
 
-def _find_missing_sections(machine: DescribedMachine) -> Iterator[str]:
+def _find_missing_sections(machine: MachineTables) -> Iterator[str]:
     """Yields an error message for each section that is missing although another section requires it."""
     others = ("coherence", "transfers", "links", "pages", "prefetcher", "nic", "network", "messaging")
     present_sections = [name for name in (*HARDWARE_SECTIONS, *others) if getattr(machine, name, True)]
@@ -70,11 +70,11 @@ def _find_missing_sections(machine: DescribedMachine) -> Iterator[str]:
 def _missing_key_sentence(key: str) -> str:
     """Returns the sentence for a missing key, including in which machines the schema requires the key."""
     location = tuple(int(part) if part.isdecimal() else part for part in re.findall(r"\w+", key))
-    info = field_at(DescribedMachine, location)
-    return missing_key_message(DescribedMachine, location, requirement_of(info) if info else "")
+    info = field_at(MachineTables, location)
+    return missing_key_message(MachineTables, location, requirement_of(info) if info else "")
 
 
-def _check_caches(machine: DescribedMachine) -> Checks:
+def _check_caches(machine: MachineTables) -> Checks:
     for place, cache in enumerate(machine.cache):
         for check in (_check_line_size, _check_divisible_size, _check_sub_blocks, _check_replacement):
             yield check(f"cache[{place}]", cache)
@@ -113,7 +113,7 @@ def _check_replacement(key: str, cache: Cache) -> Checks:
         yield f"{key}.ways = {ways}: tree-plru needs a power of two; {choice}, or lru"
 
 
-def _check_levels(machine: DescribedMachine) -> Checks:
+def _check_levels(machine: MachineTables) -> Checks:
     yield _check_nearest_cache(machine.cache[0])
     for place, (inner, outer) in enumerate(zip(machine.cache, machine.cache[1:], strict=False), 1):
         key = f"cache[{place}]"
@@ -159,7 +159,7 @@ def _check_capacity_for_inclusion(key: str, outer: Cache, index: int, inner: Cac
         )
 
 
-def _shared_by_values(machine: DescribedMachine) -> Iterator[tuple[str, int]]:
+def _shared_by_values(machine: MachineTables) -> Iterator[tuple[str, int]]:
     """Yields (key, number of cores) for every key that states how many cores share a cache or a memory. Skips values
     that are missing or wrong."""
     for place, cache in enumerate(machine.cache):
@@ -170,7 +170,7 @@ def _shared_by_values(machine: DescribedMachine) -> Iterator[tuple[str, int]]:
             yield "memory.shared_by", machine.memory.shared_by.value
 
 
-def _check_sharing(machine: DescribedMachine) -> Checks:
+def _check_sharing(machine: MachineTables) -> Checks:
     assert machine.cores
     cores, nearer_share = machine.cores.value, 1
     for key, share in _shared_by_values(machine):
@@ -184,19 +184,19 @@ def _check_sharing(machine: DescribedMachine) -> Checks:
             nearer_share = share
 
 
-def _check_transfers(machine: DescribedMachine) -> Checks:
+def _check_transfers(machine: MachineTables) -> Checks:
     yield _check_shared_transfers(machine)
     yield _check_remote_transfers(machine)
 
 
-def _check_shared_transfers(machine: DescribedMachine) -> Checks:
+def _check_shared_transfers(machine: MachineTables) -> Checks:
     last = machine.cache[-1].shared_by.value
     below = any(share < last for key, share in _shared_by_values(machine) if key != "memory.shared_by")
     if below and not (machine.transfers and machine.transfers.shared_cycles):
         yield _missing_key_sentence("transfers.shared_cycles")
 
 
-def _check_remote_transfers(machine: DescribedMachine) -> Checks:
+def _check_remote_transfers(machine: MachineTables) -> Checks:
     assert machine.cores
     if machine.cache[-1].shared_by.value < machine.cores.value and not (
         machine.transfers and machine.transfers.remote_cycles
@@ -204,7 +204,7 @@ def _check_remote_transfers(machine: DescribedMachine) -> Checks:
         yield _missing_key_sentence("transfers.remote_cycles")
 
 
-def _check_memory(machine: DescribedMachine) -> Checks:
+def _check_memory(machine: MachineTables) -> Checks:
     assert machine.memory
     yield _check_memory_latency(machine)
     yield _check_banks(machine.memory)
@@ -213,7 +213,7 @@ def _check_memory(machine: DescribedMachine) -> Checks:
         yield _missing_key_sentence("memory.shared_by")
 
 
-def _check_memory_latency(machine: DescribedMachine) -> Checks:
+def _check_memory_latency(machine: MachineTables) -> Checks:
     assert machine.memory and machine.core
     latency_ns, last = machine.memory.latency_ns.value, machine.cache[-1]
     last_ns = last.latency_cycles.value / machine.core.clock_ghz.value
@@ -221,7 +221,7 @@ def _check_memory_latency(machine: DescribedMachine) -> Checks:
         yield f"memory.latency_ns = {latency_ns:g}: the last cache takes {last_ns:.3g} ns; at least that"
 
 
-def _check_tiers(machine: DescribedMachine) -> Checks:
+def _check_tiers(machine: MachineTables) -> Checks:
     assert machine.memory and machine.core
     last_ns = machine.cache[-1].latency_cycles.value / machine.core.clock_ghz.value
     for place, tier in enumerate(machine.memory.tier):
@@ -245,7 +245,7 @@ def _check_banks(memory: Memory) -> Checks:
 MAX_HUBS = 16  # the simulator gives each hub's memory 8 GiB of a node's 128 GiB
 
 
-def _check_links(machine: DescribedMachine) -> Checks:
+def _check_links(machine: MachineTables) -> Checks:
     if machine.links is None:
         return
     assert machine.memory
@@ -255,7 +255,7 @@ def _check_links(machine: DescribedMachine) -> Checks:
         yield _check_hubs(machine, machine.links)
 
 
-def _check_hubs(machine: DescribedMachine, links: Links) -> Checks:
+def _check_hubs(machine: MachineTables, links: Links) -> Checks:
     assert machine.cores and machine.memory and machine.memory.shared_by
     share = machine.memory.shared_by.value
     hubs = machine.cores.value // share
@@ -265,7 +265,7 @@ def _check_hubs(machine: DescribedMachine, links: Links) -> Checks:
     yield _check_topology("links", links, "hubs_per_router", hubs)
 
 
-def _check_pages(machine: DescribedMachine) -> Checks:
+def _check_pages(machine: MachineTables) -> Checks:
     if machine.pages is None:
         return
     for place, tlb in enumerate(machine.pages.tlb):
@@ -287,7 +287,7 @@ def _check_tlb(index: int, tlb: Tlb) -> Checks:
 MAX_STREAMS = 63  # the simulator's StreamPrefetcher stores two directions per stream in a set of at most 126
 
 
-def _check_prefetcher(machine: DescribedMachine) -> Checks:
+def _check_prefetcher(machine: MachineTables) -> Checks:
     if machine.prefetcher is None:
         return
     streams, last = getattr(machine.prefetcher.streams, "value", 0), len(machine.cache) - 1
@@ -297,7 +297,7 @@ def _check_prefetcher(machine: DescribedMachine) -> Checks:
         yield f"prefetcher.level = {level}: there are {last + 1} caches, counted from 0; nearest: {last}"
 
 
-def _check_node_sections(machine: DescribedMachine) -> Checks:
+def _check_node_sections(machine: MachineTables) -> Checks:
     together = ("nic", "network", "messaging")
     if getattr(machine, "nic", True) or getattr(machine, "network", True):
         yield from (_missing_key_sentence(name) for name in together if getattr(machine, name, True) is None)
@@ -306,7 +306,7 @@ def _check_node_sections(machine: DescribedMachine) -> Checks:
         yield _check_policy(machine.nic, machine.cache)
 
 
-def _check_network_shape(machine: DescribedMachine) -> Checks:
+def _check_network_shape(machine: MachineTables) -> Checks:
     if machine.network:
         yield _check_topology("network", machine.network, "nodes_per_router", machine.network.max_nodes.value)
 
@@ -365,13 +365,13 @@ REQUIRED_KEYS_BY_PROTOCOL: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def _check_messaging(machine: DescribedMachine) -> Checks:
+def _check_messaging(machine: MachineTables) -> Checks:
     if machine.messaging is not None:
         yield _check_protocol(machine, machine.messaging, "network")
         yield _check_protocol(machine, machine.messaging, "node")
 
 
-def _check_protocol(machine: DescribedMachine, messaging: Messaging, scope: str) -> Checks:
+def _check_protocol(machine: MachineTables, messaging: Messaging, scope: str) -> Checks:
     protocol = getattr(messaging, scope)
     if protocol is None and (machine.network if scope == "network" else machine.cores and machine.cores.value > 1):
         yield _missing_key_sentence(f"messaging.{scope}")

@@ -15,10 +15,10 @@ from nearfield.base.files import read_user_file
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import as_sentence, suggest_name
 from nearfield.machine.captured import machine_from_profile
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.nearest import nearest_machine_name
 from nearfield.machine.partial import check_valid_parts
 from nearfield.machine.quantity import SourcedFact
-from nearfield.machine.schema import DescribedMachine
 from nearfield.profile import load
 
 PROFILE_MARKER_FILE = "run.toml"  # a file that every profile has

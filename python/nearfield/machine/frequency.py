@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nearfield.base.errors import UsageError
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.quantity import ValueFact
-from nearfield.machine.schema import DescribedMachine
 
 
 def scale_to_frequency(machine: DescribedMachine, clock_ghz: float) -> DescribedMachine:

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from nearfield._native import machine as structs
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.quantity import ValueFact
-from nearfield.machine.schema import DescribedMachine
 
 MAX_MEMORY_SLOWDOWN = 1000.0  # maximum factor by which a simulation may slow memory down
 # Member of a table -> its enumeration.

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nearfield.base.toml import parse_toml_values
-from nearfield.machine.schema import DescribedMachine
+from nearfield.machine.described import DescribedMachine
 
 # Words in titles that identify the architecture of a machine.
 TITLE_WORDS_BY_ARCHITECTURE = {

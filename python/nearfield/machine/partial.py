@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from nearfield.base.validation_errors import KeyLocation, ValidationErrors, format_key_path, unwrap_annotation
 from nearfield.machine.checks import find_contradictions
 from nearfield.machine.quantity import SourcedFact, ValueFact
-from nearfield.machine.schema import DescribedMachine
+from nearfield.machine.schema import MachineTables
 
 
 def check_valid_parts(values: dict[str, Any], error: ValidationError) -> list[str]:
@@ -20,7 +20,7 @@ def check_valid_parts(values: dict[str, Any], error: ValidationError) -> list[st
     if any(isinstance(cause, ValidationErrors) for cause in causes):
         return []
     part = _PartialMachine({one["loc"] for one in error.errors() if one["type"] != "value_error"})
-    machine = part.build_model(DescribedMachine, values, ())
+    machine = part.build_model(MachineTables, values, ())
     return [*part.missing_sources, *find_contradictions(machine, is_partial=True)]
 
 

@@ -4,15 +4,13 @@ is absent, the struct's member keeps its default, which means that the machine l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.fields import FieldInfo
 
 from nearfield._native import memory
 from nearfield.base.toml import Table
-from nearfield.base.validation_errors import ValidationErrors
 from nearfield.machine import quantity as q
 from nearfield.machine.communication import Communication
 
@@ -281,8 +279,8 @@ class Messaging(Table):
 HARDWARE_SECTIONS = ("cores", "core", "cache", "memory")  # a machine has all of these or none
 
 
-class DescribedMachine(Table):
-    """A machine as described by a file of machines/ or of the user."""
+class MachineTables(Table):
+    """All keys of a machine file. `DescribedMachine` also requires that their values do not contradict each other."""
 
     schema_version: Literal[1] = _required_field("version of this format")
     name: str = _required_field("the file's name without .toml")
@@ -316,19 +314,3 @@ class DescribedMachine(Table):
     communication: Communication | None = _optional_field(
         "what messages cost, for `nearfield plan`", requirement="unless the rest can be simulated"
     )
-
-    @property
-    def is_simulable(self) -> bool:
-        return self.core is not None
-
-    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """Yields only name and title, since the complete machine would be too long to print."""
-        yield from (("name", self.name), ("title", self.title))
-
-    @model_validator(mode="after")
-    def _require_consistency(self) -> DescribedMachine:
-        from nearfield.machine.checks import find_contradictions  # checks imports the tables above
-
-        if contradictions := find_contradictions(self):
-            raise ValidationErrors(contradictions)
-        return self

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 from nearfield._native import machine as structs
 from nearfield._native import memory
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.native import to_native
-from nearfield.machine.schema import DescribedMachine, Memory, MemoryTier
+from nearfield.machine.schema import Memory, MemoryTier
 
 MAX_RELATIVE_DIFFERENCE = 0.03
 # Requests come in bursts, so a memory bus is only saturated if the cores can request 1.2 times its bandwidth.

@@ -14,8 +14,8 @@ from nearfield.base.errors import UsageError
 from nearfield.base.units import parse_bytes
 from nearfield.base.validation_errors import error_messages, format_error_list
 from nearfield.base.words import as_sentence, suggest_name
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.quantity import SourcedFact, facts, is_byte_size
-from nearfield.machine.schema import DescribedMachine
 from nearfield.profile.records import SWEPT_PARAMETER_PREFIX
 
 SweepValue = int | float | str

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nearfield.base.errors import UsageError
+from nearfield.machine.described import DescribedMachine
 from nearfield.machine.quantity import SourcedFact, facts
-from nearfield.machine.schema import DescribedMachine
 from nearfield.machine.sweep import with_settings
 
 ASSUMED_UNCERTAINTY_FACTOR = 2.0
