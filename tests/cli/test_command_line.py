@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tuning import in_process, nearfield
 
-from nearfield.cli import VERBS, app, fast_dispatch
+from nearfield.cli import app, fast_dispatch
+from nearfield.cli.help import VERBS
 from nearfield.cli.verbs import run
 
 RULES = Path(__file__).parents[1] / "data" / "rules" / "openmpi-5.0.11.toml"

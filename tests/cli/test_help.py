@@ -17,8 +17,7 @@ import typer
 from doc_consoles import fences
 
 from nearfield.base import own_command
-from nearfield.cli import VERBS
-from nearfield.cli.help import print_help
+from nearfield.cli.help import VERBS, print_help
 from nearfield.cli.verbs import app
 from nearfield.ui.terminal import Terminal
 

@@ -17,7 +17,8 @@ from typer.testing import CliRunner
 
 import nearfield
 from nearfield.base import own_command
-from nearfield.cli import VERBS, app
+from nearfield.cli import app
+from nearfield.cli.help import VERBS
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"

@@ -14,7 +14,7 @@ import interrupting
 import pytest
 from doc_consoles import PAGES, ROOT
 
-from nearfield.cli import VERBS, VERBS_BY_TASK
+from nearfield.cli.help import VERBS, VERBS_BY_TASK
 
 DOCS = ROOT / "docs"
 LONGEST = 120  # lines of the README

@@ -20,7 +20,6 @@ from nearfield.cli import (
     diff_tables,
     machine_tables,
     plan_tables,
-    print_error,
     probe_on,
     reproduce_tables,
     show_tables,
@@ -40,7 +39,7 @@ from nearfield.profile.pivot import grids_of_places
 from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement
 from nearfield.reproduce.papers import select_claims
 from nearfield.rules.schema import load_rules
-from nearfield.ui.terminal import Table, Terminal, err
+from nearfield.ui.terminal import Table, Terminal, err, print_error
 from nearfield.ui.topology_view import draw_distances
 
 DATA = Path(__file__).parents[1] / "data"

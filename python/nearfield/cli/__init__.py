@@ -12,21 +12,11 @@ from nearfield.base.errors import NearfieldError, ProfileError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 # errno values for exhausted system resources: disk, quota, file size, descriptors or memory.
 EXHAUSTED_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 NO_TEMPORARY_FOLDER = "No usable temporary directory"  # message of the FileNotFoundError that Python's tempfile raises
-VERBS_BY_TASK = {
-    "First look, builds": ("demo", "build"),
-    "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "verify", "report"),
-    "Make unmodified programs faster": ("forecast", "tune", "rules", "compare", "run", "export", "site"),
-    "Split a grid, exchange halos": ("plan", "halo"),
-    "Find and repair lost time in a code": ("cc", "cxx", "fc", "observe", "advise", "rewrite"),
-    "Simulate another machine": ("machine", "simulate"),
-    "Check the claims of papers": ("reproduce",),
-}
-VERBS = tuple(verb for verbs in VERBS_BY_TASK.values() for verb in verbs)
 
 
 def __getattr__(name: str) -> Any:
@@ -59,14 +49,12 @@ def main() -> None:
 
             app()
     except NearfieldError as error:
-        print_error(error)
-        sys.exit(error.exit_code)
+        _exit_with_error(error)
     except OSError as error:
         system_error = _to_user_error(error)
         if system_error is None:
             raise
-        print_error(system_error)
-        sys.exit(system_error.exit_code)
+        _exit_with_error(system_error)
     except KeyboardInterrupt:
         sys.exit(130)
     finally:
@@ -100,12 +88,9 @@ def _is_current_folder_removed() -> bool:
     return False
 
 
-def print_error(error: NearfieldError) -> None:
-    """Prints an error and its remedy."""
-    from rich.markup import escape  # imported late: the import is slow, and most commands succeed
+def _exit_with_error(error: NearfieldError) -> NoReturn:
+    """Prints the error and exits with its exit code."""
+    from nearfield.ui.terminal import print_error  # imported late: the import is slow, and most commands succeed
 
-    from nearfield.ui.terminal import err
-
-    err.print(f"[bold red]error:[/bold red] {escape(error.message)}")
-    if error.remedy:
-        err.print(f"  [dim]→[/dim] {escape(error.remedy)}")
+    print_error(error)
+    sys.exit(error.exit_code)

@@ -15,10 +15,20 @@ from typer.core import TyperCommand, TyperGroup
 
 from nearfield.base import own_command
 from nearfield.base.errors import UsageError
-from nearfield.cli import VERBS
 from nearfield.cli.renamed_options import with_current_names
 from nearfield.ui.terminal import Column, Table, Terminal
 
+# Title in the list of all verbs -> verbs.
+VERBS_BY_TASK = {
+    "First look, builds": ("demo", "build"),
+    "Measure a machine and its MPI": ("doctor", "mpi", "topology", "probe", "show", "diff", "verify", "report"),
+    "Make unmodified programs faster": ("forecast", "tune", "rules", "compare", "run", "export", "site"),
+    "Split a grid, exchange halos": ("plan", "halo"),
+    "Find and repair lost time in a code": ("cc", "cxx", "fc", "observe", "advise", "rewrite"),
+    "Simulate another machine": ("machine", "simulate"),
+    "Check the claims of papers": ("reproduce",),
+}
+VERBS = tuple(verb for verbs in VERBS_BY_TASK.values() for verb in verbs)
 _NEARFIELD_CALL_PATTERN = re.compile(rf"(?<![\w./-])nearfield(?= (?:{'|'.join(VERBS)})\b)")
 
 

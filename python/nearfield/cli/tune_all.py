@@ -13,13 +13,12 @@ from nearfield import mpi
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, MeasurementError, NearfieldError, UsageError
 from nearfield.base.units import format_seconds, format_size_range
-from nearfield.cli import print_error
 from nearfield.cli.tune_session import INTERRUPTED, TuneOptions, tune_and_save
 from nearfield.rules.schema import Rules, require_writable_rules_file, run_command_line
 from nearfield.tune.request import TuneRequest
 from nearfield.tune.trial_log_file import TRIAL_LOG_SUFFIX, TrialLogFile
 from nearfield.tune.tuning import ESTIMATED_ENGINE_BUILD_S, JOB_EXIT_S, max_duration_factor, measure_other_load
-from nearfield.ui.terminal import Column, Table, Terminal, err
+from nearfield.ui.terminal import Column, Table, Terminal, err, print_error
 
 Results = dict[str, Rules | NearfieldError]  # name of the MPI -> its rules, or the error that prevented them
 

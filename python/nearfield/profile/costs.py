@@ -14,7 +14,6 @@ from typing import Any
 
 from nearfield.base.estimates import Estimate, interpolate_by_size
 from nearfield.base.frames import pl
-from nearfield.profile import Profile
 from nearfield.profile.curves import (
     Curve,
     Place,
@@ -24,6 +23,7 @@ from nearfield.profile.curves import (
     restrict_to_one_machine,
     select_records,
 )
+from nearfield.profile.store import Profile
 
 # Cache states of the send buffer, the most representative one first: programs usually write data just before they
 # send it.

@@ -10,8 +10,8 @@ from typing import Any
 from nearfield.base.estimates import Estimate, ratio_of_estimates
 from nearfield.base.frames import pl
 from nearfield.base.topology import CORE_DISTANCES
-from nearfield.profile import Profile
 from nearfield.profile.records import estimate_of_record, select_reliable_records, swept_parameters, where
+from nearfield.profile.store import Profile
 
 MAX_PLOTTED_PLACES = 12
 SIMULATED_MACHINE_PARAMETERS = ("policy", "memory_slowdown")  # parameters of a simulated machine

@@ -15,9 +15,12 @@ from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from nearfield.base.errors import NearfieldError
 
 UNLIMITED_LINE_WIDTH = 1_000_000  # line width for pipes and files, so that lines are never broken
 COLUMN_GAP = 2  # spaces between columns, and indent of a block below its row's key
@@ -69,6 +72,13 @@ def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
 
 # Console on standard error for progress and remarks, which are not part of a command's result.
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+
+
+def print_error(error: NearfieldError) -> None:
+    """Prints an error and its remedy."""
+    err.print(f"[bold red]error:[/bold red] {escape(error.message)}")
+    if error.remedy:
+        err.print(f"  [dim]→[/dim] {escape(error.remedy)}")
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ import typer
 from typer.core import TyperCommand
 
 import nearfield
-from nearfield.cli import VERBS, VERBS_BY_TASK
-from nearfield.cli.help import Group, use_own_help
+from nearfield.cli.help import VERBS, VERBS_BY_TASK, Group, use_own_help
 
 
 class Verbs(Group):

@@ -9,7 +9,6 @@ from rich.markup import escape
 
 from nearfield.base import own_command
 from nearfield.base.errors import NOT_DECIDED_EXIT_CODE, MeasurementError, NearfieldError
-from nearfield.cli import print_error
 from nearfield.cli.demo_steps import (
     StepProgress,
     describe_profile,
@@ -20,7 +19,7 @@ from nearfield.cli.demo_steps import (
 )
 from nearfield.cli.options import out_option
 from nearfield.measure import TIERS
-from nearfield.ui.terminal import err
+from nearfield.ui.terminal import err, print_error
 
 if TYPE_CHECKING:
     from nearfield.base.cpu_load import Busyness

@@ -29,7 +29,7 @@ from nearfield.cli.options import (
     require_single_option,
 )
 from nearfield.measure.sim.usual import MIN_SIMULATED_RANKS, default_num_nodes, default_ranks_per_node
-from nearfield.ui.terminal import err, print_csv
+from nearfield.ui.terminal import err, print_csv, print_error
 
 if TYPE_CHECKING:
     from nearfield.measure.checkpoint import RequestOutcome
@@ -213,7 +213,6 @@ def _run(
     core). Returns the outcome and the exit code."""
     from nearfield import _native
     from nearfield.base.errors import NodeLostError
-    from nearfield.cli import print_error
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.measure.sim import pool
     from nearfield.measure.sim.session import add_to_profile
