@@ -30,8 +30,8 @@ from nearfield.reproduce.live.compiler import find_vectorized_loops
 from nearfield.reproduce.live.measure import Launch
 from nearfield.reproduce.live.sizes import MachineSizes
 from nearfield.reproduce.live.tuned import RULE_QUESTIONS
-from nearfield.reproduce.papers import load_paper, paper_files, select_claims
-from nearfield.reproduce.schema import LiveCheck, Paper
+from nearfield.reproduce.papers import Paper, load_paper, paper_files, select_claims
+from nearfield.reproduce.schema import LiveCheck
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.schema import load_rules

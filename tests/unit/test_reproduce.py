@@ -26,8 +26,8 @@ from nearfield.reproduce.outcome import (
     ShownEvidence,
     verdict_of_claim,
 )  # fmt: skip
-from nearfield.reproduce.papers import load_paper, paper_files, select_claims
-from nearfield.reproduce.schema import CurveSpec, Paper
+from nearfield.reproduce.papers import Paper, load_paper, paper_files, select_claims
+from nearfield.reproduce.schema import CurveSpec
 from nearfield.reproduce.session import JOURNAL_FILE, ReproductionSettings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.reproduce.verdicts import Evidence, judge_claim, judge_statement, select_points

@@ -1,5 +1,5 @@
 """Writes files atomically, with error messages that name the file and a remedy; reads files that users name, and small
-files of the kernel."""
+files of the kernel; finds folders that come with nearfield."""
 
 from __future__ import annotations
 
@@ -72,6 +72,14 @@ def _open_nonblocking(path: str, flags: int) -> int:
     file = os.open(path, flags | os.O_NONBLOCK)
     os.set_blocking(file, True)
     return file
+
+
+def find_shipped_folder(name: str) -> Path:
+    """Returns the folder of this name that comes with nearfield: in the installed package, or in the source tree. If
+    there is none, returns its path in the package."""
+    package = Path(__file__).resolve().parents[1]
+    folders = [package / name, *(parent / name for parent in package.parents[:3])]
+    return next((folder for folder in folders if folder.is_dir()), folders[0])
 
 
 def read_small_file(path: str | Path) -> str | None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import read_user_file
+from nearfield.base.files import find_shipped_folder, read_user_file
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import as_sentence, suggest_name
 from nearfield.machine.captured import machine_from_profile
@@ -27,9 +27,7 @@ DESCRIPTION_FILE = "described.toml"  # file of a simulated profile with the desc
 
 def machine_files() -> dict[str, Path]:
     """Returns name -> file of the described machines that come with nearfield."""
-    package = Path(__file__).resolve().parents[1]
-    places = [package / "machines", *(parent / "machines" for parent in package.parents[:3])]
-    return next(({f.stem: f for f in sorted(p.glob("*.toml"))} for p in places if p.is_dir()), {})
+    return {file.stem: file for file in sorted(find_shipped_folder("machines").glob("*.toml"))}
 
 
 def load_machine(name: str) -> DescribedMachine:

@@ -280,7 +280,7 @@ HARDWARE_SECTIONS = ("cores", "core", "cache", "memory")  # a machine has all of
 
 
 class MachineTables(Table):
-    """All keys of a machine file. `DescribedMachine` also requires that their values do not contradict each other."""
+    """All keys of a machine file. `described.DescribedMachine` also requires that they are consistent (checks.py)."""
 
     schema_version: Literal[1] = _required_field("version of this format")
     name: str = _required_field("the file's name without .toml")

@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from nearfield.base.words import suggest_name
 from nearfield.reproduce.judges import JUDGES
 from nearfield.reproduce.live.questions import QUESTIONS
-
-if TYPE_CHECKING:
-    from nearfield.reproduce.schema import CurveSpec, LiveCheck, Paper, Statement
+from nearfield.reproduce.schema import CurveSpec, LiveCheck, PaperTables, Statement
 
 
-def find_claim_errors(paper: Paper) -> Iterator[str]:
+def find_claim_errors(paper: PaperTables) -> Iterator[str]:
     """Yields an error message for each inconsistency in a claims file."""
     num_claims_by_id = Counter(claim.id for claim in paper.claim)
     yield from (f"claim {name} is there {count} times" for name, count in num_claims_by_id.items() if count > 1)
@@ -33,7 +31,7 @@ def find_claim_errors(paper: Paper) -> Iterator[str]:
             yield from (f"claim {claim.id}, '{statement.says}': {what}" for what in _check_statement(paper, statement))
 
 
-def _check_quotes_in(paper: Paper, text: str) -> Iterator[str]:
+def _check_quotes_in(paper: PaperTables, text: str) -> Iterator[str]:
     for name in re.findall(r"\{(\w+)\}", text):
         if name not in paper.quote:
             yield f"there is no quote '{name}'; {suggest_name(name, paper.quote)}"
@@ -46,7 +44,7 @@ def profile_names_of(statement: Statement) -> list[str]:
     return list(dict.fromkeys(name for curve in curves_of(statement) for name in (curve.profile, curve.base) if name))
 
 
-def _check_statement(paper: Paper, statement: Statement) -> Iterator[str]:
+def _check_statement(paper: PaperTables, statement: Statement) -> Iterator[str]:
     for name in profile_names_of(statement):
         if name not in paper.profile:
             yield f"there is no profile '{name}'; {suggest_name(name, paper.profile)}"
@@ -68,7 +66,7 @@ def _check_judge(judge_name: str, paper_number: object, than: object) -> Iterato
         yield f"the judge '{judge_name}' compares with nothing: leave `than` out"
 
 
-def _check_live(paper: Paper, statement: Statement, live_check: LiveCheck) -> Iterator[str]:
+def _check_live(paper: PaperTables, statement: Statement, live_check: LiveCheck) -> Iterator[str]:
     if live_check.asks:
         if live_check.asks not in QUESTIONS:
             yield f"there is no question '{live_check.asks}'; {suggest_name(live_check.asks, QUESTIONS)}"
@@ -96,8 +94,6 @@ def _check_live(paper: Paper, statement: Statement, live_check: LiveCheck) -> It
 def live_curve(statement: Statement, live_check: LiveCheck) -> CurveSpec:
     """Returns the statement's curve for the user's machine: with the keys of `live_check.curve` replaced. A key or
     column whose new value is "" is removed; without a column, records with any value of it match."""
-    from nearfield.reproduce.schema import CurveSpec  # imported here, since validators in schema.py import this module
-
     curve_fields = statement.curve.model_dump(exclude_none=True) if statement.curve else {}
     curve_fields |= {
         **live_check.curve,

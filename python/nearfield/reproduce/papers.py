@@ -6,21 +6,32 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from pydantic import model_validator
+
 from nearfield.base import own_command
 from nearfield.base.errors import ProfileError, UsageError
-from nearfield.base.files import read_user_file
+from nearfield.base.files import find_shipped_folder, read_user_file
 from nearfield.base.toml import parse_toml
 from nearfield.base.words import suggest_name
-from nearfield.reproduce.schema import Claim, Paper
+from nearfield.reproduce.checks import find_claim_errors
+from nearfield.reproduce.schema import Claim, PaperTables
 
 _REMEDY = "Mend that line; papers/S0/claims.toml of nearfield shows what claims look like."
 
 
+class Paper(PaperTables):
+    """A paper with its claims and their simulated profiles."""
+
+    @model_validator(mode="after")
+    def _check_references(self) -> Paper:
+        if problem := next(find_claim_errors(self), None):
+            raise ValueError(problem)
+        return self
+
+
 def paper_files() -> dict[str, Path]:
     """Returns a dict from the name of each paper to the path of its claims.toml."""
-    package = Path(__file__).resolve().parents[1]
-    folders = [package / "papers", *(parent / "papers" for parent in package.parents[:3])]
-    return next(({f.parent.name: f for f in sorted(p.glob("*/claims.toml"))} for p in folders if p.is_dir()), {})
+    return {file.parent.name: file for file in sorted(find_shipped_folder("papers").glob("*/claims.toml"))}
 
 
 @cache

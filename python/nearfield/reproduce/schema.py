@@ -236,8 +236,8 @@ class Claim(Table):
     note: str = Field(default="", description="why our numbers differ, as far as is known")
 
 
-class Paper(Table):
-    """A paper with its claims and their simulated profiles."""
+class PaperTables(Table):
+    """All keys of a claims file. `papers.Paper` also requires that they are consistent (checks.py)."""
 
     schema_version: Literal[1]
     name: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", description="that of its folder")
@@ -251,11 +251,3 @@ class Paper(Table):
     here: dict[str, LiveProfile] = Field(default_factory=dict, description="what `reproduce --live` measures")
     here_not: str = Field(default="", description="why no statement can be measured on the reader's machine")
     claim: list[Claim]
-
-    @model_validator(mode="after")
-    def _check_references(self) -> Paper:
-        from nearfield.reproduce.checks import find_claim_errors  # imported here, since checks.py imports this module
-
-        if problem := next(find_claim_errors(self), None):
-            raise ValueError(problem)
-        return self

@@ -33,8 +33,9 @@ from nearfield.reproduce.checks import profile_names_of
 from nearfield.reproduce.live.answers import answer_statement
 from nearfield.reproduce.live.compiler import compiler_command, compiler_version_line
 from nearfield.reproduce.live.measure import LiveMeasurements
+from nearfield.reproduce.papers import Paper
 from nearfield.reproduce.quotes import fill_in_quotes
-from nearfield.reproduce.schema import Claim, ClusterRun, Paper, ProfileRun, ScenarioRun, Statement
+from nearfield.reproduce.schema import Claim, ClusterRun, ProfileRun, ScenarioRun, Statement
 from nearfield.reproduce.score import score_papers
 from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
 

@@ -24,7 +24,8 @@ from nearfield.reproduce.outcome import (
     ShownEvidence,
     verdict_of_claim,
 )
-from nearfield.reproduce.schema import Claim, CurveSpec, Paper, Statement
+from nearfield.reproduce.papers import Paper
+from nearfield.reproduce.schema import Claim, CurveSpec, Statement
 from nearfield.reproduce.score import score_claim
 from nearfield.reproduce.writers import NUMBER_FORMATTERS, parameter_formatter
 

@@ -20,7 +20,8 @@ from nearfield.reproduce.live.questions import QUESTIONS
 from nearfield.reproduce.live.quiet import disturbance_reason
 from nearfield.reproduce.live.sizes import MachineSizes
 from nearfield.reproduce.outcome import Answer
-from nearfield.reproduce.schema import ControlMeasurement, LiveCheck, Paper, Statement
+from nearfield.reproduce.papers import Paper
+from nearfield.reproduce.schema import ControlMeasurement, LiveCheck, Statement
 from nearfield.reproduce.verdicts import Evidence, make_judge_input
 
 ANY_POSITION = (-math.inf, math.inf)

@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from nearfield.base.files import find_shipped_folder
 from nearfield.reproduce.outcome import Answer
-from nearfield.reproduce.papers import paper_files
 
 # Compiler family -> the options that enable the vectorization report, and the pattern of a vectorized loop in it.
 REPORT_OPTIONS = {
@@ -55,7 +55,7 @@ def compiler_version_line(command: list[str]) -> str:
 def find_vectorized_loops(compiler: list[str], compiler_family: str) -> dict[str, bool] | None:
     """Returns for each function of loop.c whether its loop is vectorized; None if the compiler fails. `compiler_family`
     is "gcc" or "clang"."""
-    file = paper_files()["S1"].with_name("loop.c")
+    file = find_shipped_folder("papers") / "S1/loop.c"
     options, pattern = REPORT_OPTIONS[compiler_family]
     command = [*compiler, "-std=c99", "-O3", *options, "-c", str(file), "-o", os.devnull]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

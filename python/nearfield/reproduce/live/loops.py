@@ -11,12 +11,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nearfield.base.files import find_shipped_folder
 from nearfield.reproduce.adverbs import SAME_TOLERANCE
 from nearfield.reproduce.live.bootstrap import AnswerWord
 from nearfield.reproduce.live.compiler import compiler_command, compiler_version_line
 from nearfield.reproduce.live.quiet import overload_reason
 from nearfield.reproduce.outcome import Answer
-from nearfield.reproduce.papers import paper_files
 
 NUM_RUNS = 3
 SCALAR_OPTIONS = ("-O2", "-fno-tree-vectorize")  # like -O2 of GCC before version 12, which did not vectorize
@@ -47,7 +47,7 @@ def answer_by_loops(question: str) -> Answer:
 def measure_loops(compile_command: Sequence[str]) -> GainsByRun:
     """Compiles the loops with `compile_command` and runs them NUM_RUNS times. Returns for each run the fractions of
     time that the two other orders of rows save, by grid shape; [] if the compiler or a run fails."""
-    source = paper_files()["S0"].with_name("stencil.c")
+    source = find_shipped_folder("papers") / "S0/stencil.c"
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "stencil"
         if subprocess.run(

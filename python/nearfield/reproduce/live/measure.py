@@ -26,7 +26,8 @@ from nearfield.profile import Profile
 from nearfield.reproduce.live.answers import LiveData
 from nearfield.reproduce.live.quiet import disturbance_reason
 from nearfield.reproduce.live.sizes import FACTS_SCENARIO, MachineSizes
-from nearfield.reproduce.schema import Claim, LiveProfile, Paper
+from nearfield.reproduce.papers import Paper
+from nearfield.reproduce.schema import Claim, LiveProfile
 
 NUM_LAUNCHES_BY_QUICK = {False: 5, True: 4}  # value of --quick -> number of launches per profile
 FACTS_TARGET_S = 6.0  # expected duration of the launch that finds the protocol switches
