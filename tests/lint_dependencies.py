@@ -1,5 +1,5 @@
-"""Dependencies point one way: fails if a file includes or imports what lies beyond it, or if packages import each other
-in a circle (docs: CONTRIBUTING.md).
+"""Dependencies point one way: fails if a file includes or imports what lies beyond it, or if packages or their files
+import each other in a circle (docs: CONTRIBUTING.md).
 
 A part may use itself and what ALLOWED names for it, and nothing else. What C and C++ files include is written
 "part/file"; what Python files import counts with `from nearfield import x` and inside functions, too.
@@ -8,10 +8,11 @@ A part may use itself and what ALLOWED names for it, and nothing else. What C an
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "nearfield"
 
 # base <- topology <- machine <- scenario <- {probe, sim <- trace}, base <- plan <- halo, all of these <- python; and
 # base <- {trace/stream, preload}, where preload is loaded into other people's programs. sim and advise read streams.
@@ -74,6 +75,11 @@ PYTHON = {
 }
 # Folders of a part, of which each may import the ones before it, and none the modules beside the folders.
 FOLDERS = {"rewrite": ("frontend", "analysis", "model", "codegen", "check", "placement")}
+# (file, imported file) -> why this import may close a circle; the docstring of one of the two says it, too.
+ARGUED = {
+    ("halo.field", "halo.grid"): "a grid creates its fields, which hold the grid; only annotations import it",
+    ("halo.exchange", "halo.grid"): "a grid creates its exchanges, which hold the grid; only annotations import it",
+}
 
 
 def part_of(path: str) -> str:
@@ -97,17 +103,16 @@ def imports(file: Path) -> Iterator[str]:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "nearfield":
-            names = [f"nearfield.{alias.name}" for alias in node.names if not alias.name.startswith("__")]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            folders = ["nearfield", *file.relative_to(PACKAGE).parts[: -node.level]] if node.level else []
+            origin = ".".join(filter(None, [*folders, node.module]))
+            names = [f"{origin}.{alias.name}" for alias in node.names if not alias.name.startswith("__")]
         yield from (name.removeprefix("nearfield.") for name in names if name.startswith("nearfield."))
 
 
 def python_problems() -> Iterator[str]:
-    package = ROOT / "python" / "nearfield"
-    for file in sorted(package.rglob("*.py")):
-        part, *inner = file.relative_to(package).with_suffix("").parts
+    for file in sorted(PACKAGE.rglob("*.py")):
+        part, *inner = file.relative_to(PACKAGE).with_suffix("").parts
         if part in ("cli", "__init__", "__main__"):
             continue  # they may use everything
         used = [name.split(".") for name in imports(file)]
@@ -120,43 +125,54 @@ def python_problems() -> Iterator[str]:
                 yield f"{file.relative_to(ROOT)}: {inner[0]} must not import {other}"
 
 
+def module_graph() -> dict[str, set[str]]:
+    """Returns file -> imported files, wherever in the file the import is. A package that imports files by names that it
+    finds at run time counts as importing all of its files."""
+    files = {".".join(file.relative_to(PACKAGE).with_suffix("").parts): file for file in PACKAGE.rglob("*.py")}
+    files = {name.removesuffix(".__init__"): file for name, file in files.items()}
+    graph = {name: {_file_of(imported, files) for imported in imports(file)} for name, file in files.items()}
+    for name, file in files.items():
+        if file.name == "__init__.py" and "import_module(" in file.read_text(encoding="utf-8"):
+            graph[name] |= {other for other in files if other.rpartition(".")[0] == name}
+    return {name: used - {name, ""} for name, used in graph.items()}
+
+
+def _file_of(name: str, files: Container[str]) -> str:
+    """Returns the file that holds an imported name: the longest beginning of the name that is a file; "" if none is."""
+    while name and name not in files:
+        name = name.rpartition(".")[0]
+    return name
+
+
 def module_circles() -> Iterator[str]:
-    """Yields the circles of modules that import each other when they are loaded."""
-    root = ROOT / "python"
-    modules = {".".join(file.relative_to(root).with_suffix("").parts): file for file in root.rglob("*.py")}
-    modules = {name.removesuffix(".__init__"): file for name, file in modules.items()}
-    graph = {name: set(_loaded(file, set(modules))) - {name} for name, file in modules.items()}
-    for start in sorted(graph):
-        reached, todo = set(), list(graph[start])
-        while todo:
-            name = todo.pop()
-            if name not in reached:
-                reached.add(name)
-                todo += graph[name]
-        if start in reached:
-            yield f"{modules[start].relative_to(ROOT)}: it imports modules that import it"
-
-
-def _loaded(file: Path, modules: set[str]) -> Iterator[str]:
-    """Yields the modules that the file imports at its top level."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            whole = (f"{node.module}.{alias.name}" for alias in node.names)
-            yield from (name if name in modules else node.module for name in whole if node.module in modules)
+    """Yields the circles of files that import each other, and the imports of ARGUED that close no circle."""
+    graph = module_graph()
+    for importer, used in ARGUED:
+        if used not in graph[importer] or not path_between(graph, used, importer):
+            yield f"ARGUED: the import of {used} in {importer} closes no circle"
+    graph = {name: {other for other in used if (name, other) not in ARGUED} for name, used in graph.items()}
+    for name in sorted(graph):
+        path = path_between(graph, name, name)
+        if path and name == min(path):
+            yield f"a circle of imports: {' -> '.join(path)}"
 
 
 def circles(allowed: dict[str, set[str]]) -> Iterator[str]:
     """Yields the circles that the lists themselves would allow; base modules count as one."""
     graph = {part: {used for used in uses if used not in _BASE} for part, uses in allowed.items()}
-    for start in graph:
-        reached, todo = set(), list(graph[start])
-        while todo:
-            part = todo.pop()
-            if part not in reached:
-                reached.add(part)
-                todo += graph.get(part, set())
-        if start in reached:
-            yield f"the lists allow a circle through {start}"
+    yield from (f"the lists allow a circle through {part}" for part in graph if path_between(graph, part, part))
+
+
+def path_between(graph: dict[str, set[str]], start: str, end: str) -> list[str]:
+    """Returns a shortest path of at least one step from `start` to `end`; [] if there is none."""
+    paths, reached = [[start]], set()
+    for path in paths:
+        for used in sorted(graph.get(path[-1], set()) - reached):
+            if used == end:
+                return [*path, used]
+            reached.add(used)
+            paths.append([*path, used])
+    return []
 
 
 if __name__ == "__main__":

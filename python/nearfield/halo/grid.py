@@ -1,4 +1,7 @@
-"""A grid of cells that is decomposed over the ranks of a communicator."""
+"""A grid of cells that is decomposed over the ranks of a communicator.
+
+A grid creates its fields and exchanges, and these hold their grid. So `field` and `exchange` import this module, for
+their annotations only, though it imports them."""
 
 from __future__ import annotations
 
