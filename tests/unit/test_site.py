@@ -239,13 +239,13 @@ def test_own_commands_do_without_the_library_of_the_site() -> None:
     """Is it removed where nearfield measures or sets rules itself, unless the user has given it settings?"""
     site, other = f"/opt/site/{LIBRARY_PATH}", "/usr/lib/other.so"
     environment = {"LD_PRELOAD": f"{site}:{other}"}
-    shared_heap.drop_site_library(environment)
-    assert environment == {"LD_PRELOAD": other}
-    shared_heap.drop_site_library(environment)
-    assert environment == {"LD_PRELOAD": other}
+    shared_heap.switch_site_rules_off(environment)
+    assert environment == {"LD_PRELOAD": other, "NEARFIELD_SITE": "0"}
+    shared_heap.switch_site_rules_off(environment)
+    assert environment == {"LD_PRELOAD": other, "NEARFIELD_SITE": "0"}
     environment = {"LD_PRELOAD": site}
-    shared_heap.drop_site_library(environment)
-    assert environment == {}
+    shared_heap.switch_site_rules_off(environment)
+    assert environment == {"NEARFIELD_SITE": "0"}
     environment = {"LD_PRELOAD": site, "NEARFIELD_HEAP": "from=4096"}
-    shared_heap.drop_site_library(environment)
+    shared_heap.switch_site_rules_off(environment)
     assert environment["LD_PRELOAD"] == site

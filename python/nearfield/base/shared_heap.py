@@ -7,6 +7,7 @@ from pathlib import Path
 
 HEAP_LIBRARY_NAME = "libnearfield_heap.so"
 HEAP_VARIABLE = "NEARFIELD_HEAP"  # settings of the heap, "key=value,key=value" (src/preload/heap/settings.hpp)
+SITE_VARIABLE = "NEARFIELD_SITE"  # 0: the rules of a site do not apply (src/preload/heap/site_rules.hpp)
 
 
 def heap_library_path() -> Path:
@@ -16,10 +17,11 @@ def heap_library_path() -> Path:
     return Path(_native.__file__).with_name(HEAP_LIBRARY_NAME)
 
 
-def drop_site_library(environment: MutableMapping[str, str]) -> None:
-    """Removes the library that a site preloads (apply/site.py) from LD_PRELOAD, because it would apply the site's rules
-    while this program measures or applies its own. If the environment has settings for the shared heap, the user has
-    set them, and the library stays."""
+def switch_site_rules_off(environment: MutableMapping[str, str]) -> None:
+    """Changes an environment so that the rules of a site (apply/site.py) do not apply to the processes that inherit it,
+    because nearfield measures with them or applies its own rules. Also removes the library that the site preloads from
+    LD_PRELOAD. If the environment has settings for the shared heap, the user has set them, and the library stays."""
+    environment[SITE_VARIABLE] = "0"
     names = environment.get("LD_PRELOAD", "").replace(":", " ").split()
     others = [name for name in names if Path(name).name != HEAP_LIBRARY_NAME]
     if HEAP_VARIABLE in environment or len(others) == len(names):

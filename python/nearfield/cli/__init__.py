@@ -37,13 +37,10 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # characters that the terminal cannot encode become question marks
     try:
         signals.install_handlers()
-        os.environ["NEARFIELD_SITE"] = "0"  # for what this command starts: it measures, or sets rules itself
-        if "LD_PRELOAD" in os.environ:
-            from nearfield.base import shared_heap
-
-            shared_heap.drop_site_library(os.environ)
+        from nearfield.base import shared_heap
         from nearfield.cli import fast_dispatch
 
+        shared_heap.switch_site_rules_off(os.environ)  # all processes that this command starts inherit it
         if not fast_dispatch.dispatch(sys.argv[1:]):
             from nearfield.cli.verbs import app
 

@@ -81,7 +81,7 @@ def start_run(
 
     if shared_heap.is_nearfield_off(os.environ):
         _print_to_stderr("NEARFIELD_OFF is set: the command runs as it would without nearfield")
-        exec_command(argv, {name: value for name, value in os.environ.items() if name != "NEARFIELD_SITE"})
+        exec_command(argv, {name: value for name, value in os.environ.items() if name != shared_heap.SITE_VARIABLE})
     if learn and (explain or collectives or log):
         from nearfield.base.errors import UsageError
 
