@@ -36,14 +36,14 @@ Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* sh
       if (cache != &requester_cache) snoop_one_cache(*cache);
     return result;
   }
-  tree_.count_tag_lookups(point.tag_lookups, requester_cache.tag_lookups);
-  auto sharers = tree_.directory_add(point, requester_cache, address);
+  counters_.count_tag_lookups(point.tag_lookups, requester_cache.tag_lookups);
+  auto sharers = point.add_sharer(requester_cache, address);
   if (!sharers) return result;
   sharers->for_each([&](int number) {
     auto& cache = *point.caches[static_cast<std::size_t>(number)];
     if (&cache == &requester_cache) return;
-    tree_.count_tag_lookups({}, cache.tag_lookups);
-    if (!snoop_one_cache(cache)) tree_.directory_remove(point, address, number);
+    counters_.count_tag_lookups({}, cache.tag_lookups);
+    if (!snoop_one_cache(cache)) deferred_updates_.remove_sharer(point, address, number);
   });
   return result;
 }
@@ -55,13 +55,13 @@ Snooping::SnoopResult Snooping::snoop_point(CoherencePoint& point, CacheNode* sh
 bool Snooping::snoop_subtree(CacheNode& node, CacheNode* shared_cache, Address address, SnoopRequest request,
                              SnoopResult& result) {
   if (!node.is_used && node.level == 0) return false;
-  ++tree_.counts_of(node).snoops;
+  ++counters_.at_level(node.level).snoops;
   bool is_held = node.is_used && snoop_cache(node, shared_cache, address, request, result);
   if (node.inclusion == Inclusion::inclusive && !is_held) return false;
   const bool has_directory = node.inner.has_directory;
-  if (has_directory) tree_.count_tag_lookups(node.inner.tag_lookups, {});
-  tree_.for_each_sharer(node.inner, tree_.granule_of(address), [&](CacheNode& cache) {
-    if (has_directory) tree_.count_tag_lookups({}, cache.tag_lookups);
+  if (has_directory) counters_.count_tag_lookups(node.inner.tag_lookups, {});
+  node.inner.for_each_sharer(tree_.granule_of(address), [&](CacheNode& cache) {
+    if (has_directory) counters_.count_tag_lookups({}, cache.tag_lookups);
     is_held |= snoop_subtree(cache, shared_cache, address, request, result);
   });
   return is_held;
@@ -83,9 +83,9 @@ bool Snooping::snoop_cache(CacheNode& node, CacheNode* shared_cache, Address add
     result.part_modified |= (state & modified) != 0;
     result.shared &= (state & shared) != 0;
     if (request == SnoopRequest::invalidate) {
-      if (state & injected) ++tree_.counts_of(node).injected_unused;
+      if (state & injected) ++counters_.at_level(node.level).injected_unused;
       node.array.remove(way, part);
-      ++tree_.counts_of(node).invalidations;
+      ++counters_.at_level(node.level).invalidations;
       continue;
     }
     node.array.add_state(way, part, shared);
@@ -116,10 +116,10 @@ void Snooping::invalidate_remote_copies(int core, int level, Address address) {
 }
 
 std::uint8_t Snooping::shared_state(const SnoopResult& snooped, std::uint8_t state) {
-  tree_.count_transfers(snooped.modified);
+  counters_.count_transfers(snooped.modified);
   if (coherence_ == Coherence::moesi && (snooped.modified || !snooped.part_modified))
     return static_cast<std::uint8_t>(shared | (snooped.modified ? 0 : state));
-  if (snooped.unwritten || (state & modified)) tree_.write_to_memory();
+  if (snooped.unwritten || (state & modified)) counters_.count_memory_writes();
   return shared;
 }
 

@@ -2,7 +2,7 @@
 // snoop is made where the paths of the cores to memory meet: at a shared cache or at the memory.
 #pragma once
 
-#include "sim/memory/cache_tree.hpp"
+#include "sim/memory/cache_contents.hpp"
 
 namespace nearfield::sim {
 
@@ -22,8 +22,12 @@ class Snooping {
     int holder = 0;      // the number of the last-level cache that had the line, if last-level caches were snooped
   };
 
-  // `tree` must outlive this object.
-  Snooping(CacheTree& tree, Coherence coherence) : tree_(tree), coherence_(coherence) {}
+  // `contents` must outlive this object.
+  Snooping(CacheContents& contents, Coherence coherence)
+      : tree_(contents.tree),
+        counters_(contents.counters),
+        deferred_updates_(contents.deferred_updates),
+        coherence_(coherence) {}
 
   // Returns whether caches inside `node`, other than `requester_cache`, may hold the line that is in way `way` of
   // `node`.
@@ -57,6 +61,8 @@ class Snooping {
                    SnoopResult& result);
 
   CacheTree& tree_;
+  CacheCounters& counters_;
+  DeferredUpdates& deferred_updates_;
   Coherence coherence_;
 };
 

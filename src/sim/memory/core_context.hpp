@@ -23,9 +23,10 @@ inline bool is_store(Access kind) { return kind == Access::store; }
 
 struct MemoryModel::Caches {
   Caches(const Machine& machine, int variants, bool limits_ways)
-      : hierarchy(machine, variants, limits_ways), devices(tree, machine) {}
+      : hierarchy(machine, variants, limits_ways), devices(contents, machine) {}
   Hierarchy hierarchy;
-  CacheTree& tree = hierarchy.tree();
+  CacheContents& contents = hierarchy.contents();
+  CacheTree& tree = contents.tree;
   DeviceAccesses devices;
 };
 
@@ -58,7 +59,7 @@ struct MemoryModel::CoreContext {
   int core;
   TimingEventBuffer& events;
   Hierarchy& hierarchy;
-  CacheTree& tree;
+  CacheContents& contents;
   Translation* translation;  // nullptr if translation is free
   const PageFrames& frames;
   const Hierarchy::Path& path;
@@ -118,7 +119,7 @@ struct MemoryModel::CoreContext {
   // Returns whether the address's line may be in flight under any variant.
   NEARFIELD_ALWAYS_INLINE bool is_in_flight(Address address) const {
     if (!prefetcher) return false;
-    const auto granule = tree.granule_of(address);
+    const auto granule = contents.tree.granule_of(address);
     auto& marked = in_flight[InFlightLines::bucket_of(granule)];
     if (!marked) [[likely]]
       return false;

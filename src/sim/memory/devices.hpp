@@ -3,15 +3,15 @@
 
 #include <span>
 
-#include "sim/memory/cache_tree.hpp"
+#include "sim/memory/cache_contents.hpp"
 
 namespace nearfield::sim {
 
 class DeviceAccesses {
  public:
-  // `tree` must outlive this object.
-  DeviceAccesses(CacheTree& tree, const Machine& machine)
-      : tree_(tree), read_of_modified_(machine.nic ? machine.nic->read_of_modified : DmaRead::keep) {}
+  // `contents` must outlive this object.
+  DeviceAccesses(CacheContents& contents, const Machine& machine)
+      : contents_(contents), read_of_modified_(machine.nic ? machine.nic->read_of_modified : DmaRead::keep) {}
 
   void write_whole_granule(Address granule, const InjectionTarget& target);
   void write_partial_granule(Address granule);
@@ -21,7 +21,7 @@ class DeviceAccesses {
   void remove_other_copies(std::span<CacheNode* const> holders, Address granule);
   void put_granule(std::span<CacheNode* const> holders, Address granule, const InjectionTarget& target);
 
-  CacheTree& tree_;
+  CacheContents& contents_;
   DmaRead read_of_modified_;
 };
 

@@ -19,7 +19,7 @@ class FastPath {
   static constexpr int needs_slow_path = -1;
 
   NEARFIELD_ALWAYS_INLINE FastPath(Hierarchy& hierarchy, const Hierarchy::Path& path)
-      : tree_(hierarchy.tree_), path_(path), counters_(tree_.variants().common_counters()) {}
+      : contents_(hierarchy.contents_), path_(path), counters_(contents_.counters.common()) {}
 
   // Makes one access within one L1 line. Returns the level that supplied the line, or `needs_slow_path`.
   NEARFIELD_ALWAYS_INLINE int access(bool is_store, Address address) {
@@ -159,7 +159,7 @@ class FastPath {
       counters_.levels[2].misses += is_counted;
       ++(is_counted ? counters_.dram.reads : counters_.dram.prefetches);
     }
-    tree_.mark_used(*path_.l2_node);
+    contents_.tree.mark_used(*path_.l2_node);
     if (is_full) insert_into_victim_cache(in_l2, fill_way, victim, victim_in_l3);
     const bool is_modified = access_type == AccessType::store_through || (state & modified);
     const unsigned marks =
@@ -190,7 +190,7 @@ class FastPath {
   // Returns whether an injected line has displaced this line from the core's cache of this level, so that a miss of the
   // line must be counted.
   NEARFIELD_ALWAYS_INLINE bool was_displaced_by_injection(std::size_t level, Address address) const {
-    return tree_.tracks_displaced_lines() && tree_.was_displaced_by_injection(path_.cache_at(level), address);
+    return contents_.tree.was_displaced_by_injection(path_.cache_at(level), address);
   }
   // Returns whether evicting this line from L2 touches only sets that are the same in all variants.
   bool eviction_is_common(const Location& in_l2, unsigned fill_way, Address victim,
@@ -202,12 +202,12 @@ class FastPath {
   // Adds the line to the directories of the coherence points between L2 and the victim cache or, if the victim cache
   // does not hold the line, between L2 and memory. Returns whether no other cache can hold the line.
   bool add_to_directories(Address address, bool is_in_victim_cache) {
-    auto &l3_point = path_.l3_node->inner, &memory_point = tree_.memory_point();
-    if (!tree_.directory_add_exclusive(l3_point, *path_.l2_node, address)) return false;
-    if (!is_in_victim_cache && !tree_.directory_add_exclusive(memory_point, *path_.l3_node, address)) return false;
-    if (l3_point.has_directory) tree_.count_tag_lookups(l3_point.tag_lookups, path_.l2_node->tag_lookups);
+    auto &l3_point = path_.l3_node->inner, &memory_point = contents_.tree.memory_point();
+    if (!l3_point.add_exclusive_sharer(*path_.l2_node, address)) return false;
+    if (!is_in_victim_cache && !memory_point.add_exclusive_sharer(*path_.l3_node, address)) return false;
+    if (l3_point.has_directory) contents_.counters.count_tag_lookups(l3_point.tag_lookups, path_.l2_node->tag_lookups);
     if (!is_in_victim_cache && memory_point.has_directory)
-      tree_.count_tag_lookups(memory_point.tag_lookups, path_.l3_node->tag_lookups);
+      contents_.counters.count_tag_lookups(memory_point.tag_lookups, path_.l3_node->tag_lookups);
     return true;
   }
 
@@ -243,7 +243,7 @@ class FastPath {
     if (path_.l2_includes_l1) is_modified |= back_invalidate(in_l2, fill_way, victim);
     ++counters_.levels[1].evictions;
     counters_.levels[1].write_backs += is_modified;
-    tree_.mark_used(*path_.l3_node);
+    contents_.tree.mark_used(*path_.l3_node);
     const auto hit_mask = path_.l3.find(victim_in_l3);
     auto way = static_cast<unsigned>(std::countr_zero(hit_mask));
     if (!hit_mask) {
@@ -255,7 +255,7 @@ class FastPath {
   // Removes a line that L2 evicts from the L1 caches. Returns whether one of these copies was modified.
   NEARFIELD_ALWAYS_INLINE bool back_invalidate(const Location& in_l2, unsigned fill_way, Address victim) {
     const unsigned sharers = in_l2.set->sharers[fill_way];
-    if (sharers & ~path_.own_bit) return tree_.back_invalidate(*path_.l2_node, {in_l2.set, fill_way}, victim);
+    if (sharers & ~path_.own_bit) return back_invalidate_line(contents_, *path_.l2_node, {in_l2.set, fill_way}, victim);
     if (sharers == 0) return false;
     const auto in_l1 = path_.l1.locate(victim);
     const auto hit_mask = path_.l1.find(in_l1);
@@ -283,7 +283,7 @@ class FastPath {
     counters_.levels[2].evictions += sub_blocks;
     counters_.levels[2].injected_unused += injected_bits;
     counters_.levels[2].write_backs += modified_bits;
-    if (modified_bits) tree_.write_to_memory(modified_bits);
+    if (modified_bits) contents_.counters.count_memory_writes(modified_bits);
   }
   static unsigned count_ones(unsigned four_bits) { return 0x4332322132212110ULL >> 4 * four_bits & 7; }
   // Adds a line to the victim cache, as modified or exclusive. If the victim cache already has a modified copy, the
@@ -325,7 +325,7 @@ class FastPath {
     in_l2.set->flags[std::countr_zero(path_.l2.find(in_l2))] |= modified;
   }
 
-  CacheTree& tree_;
+  CacheContents& contents_;
   const Hierarchy::Path& path_;
   CounterBlock& counters_;
   bool is_stored_in_l1_ = false, is_first_use_of_prefetch_ = false;

@@ -13,9 +13,9 @@ constexpr std::size_t host_cache_bytes = 1 << 18;
 }  // namespace
 
 Hierarchy::Hierarchy(const Machine& machine, int variants, bool ways_matter)
-    : tree_(machine, variants, ways_matter),
-      snooping_(tree_, machine.coherence),
-      levels_(tree_.num_levels()),
+    : contents_(machine, variants, ways_matter),
+      snooping_(contents_, machine.coherence),
+      levels_(contents_.tree.num_levels()),
       home_supplies_clean_lines_(machine.links.has_value()) {
   paths_.resize(static_cast<std::size_t>(machine.cores));
   find_paths();
@@ -31,14 +31,14 @@ void Hierarchy::disable_fast_path() {
 }
 
 void Hierarchy::invalidate_all() {
-  tree_.invalidate_all();
+  contents_.tree.invalidate_all();
   find_paths();  // the sets have moved
 }
 
 int Hierarchy::first_level_beyond_host_cache() const {
   int level = levels_;
   while (level > 0 &&
-         tree_.num_used_caches(level - 1) * tree_.cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
+         contents_.tree.num_used_caches(level - 1) * cache_at(0, level - 1).array.host_bytes() > host_cache_bytes)
     --level;
   return level;
 }
@@ -50,9 +50,9 @@ int Hierarchy::first_level_beyond_host_cache() const {
 Hierarchy::Path Hierarchy::path_of(int core) const {
   Path path;
   path.core = core;
-  path.l1_node = &tree_.cache_at(core, 0);
+  path.l1_node = &cache_at(core, 0);
   if (levels_ < 2 || !may_be_fast_) return path;
-  path.l2_node = &tree_.cache_at(core, 1);
+  path.l2_node = &cache_at(core, 1);
   const auto &l1 = *path.l1_node, &l2 = *path.l2_node;
   const auto is_plain = [](const CacheNode& node) { return node.array.has_view() && !node.array.has_sub_blocks(); };
   path.is_fast = is_plain(l1) && is_plain(l2) && l2.inclusion != Inclusion::exclusive && !l2.writes_through &&
@@ -64,18 +64,31 @@ Hierarchy::Path Hierarchy::path_of(int core) const {
   path.l1 = l1.array.view();
   path.l2 = l2.array.view();
   if (levels_ != 3) return path;
-  path.l3_node = &tree_.cache_at(core, 2);
+  path.l3_node = &cache_at(core, 2);
   const auto& l3 = *path.l3_node;
   const auto can_serve = [](const CoherencePoint& point) { return point.caches.size() <= 1 || point.has_directory; };
   const bool can_fill_l2 = l2.inclusion == Inclusion::neither || (l2.tracks_sharers && l1.is_simple);
   path.has_victim_cache = l3.array.has_view() && l3.inclusion == Inclusion::exclusive && can_serve(l3.inner) &&
-                          can_serve(tree_.memory_point()) && can_fill_l2;
+                          can_serve(contents_.tree.memory_point()) && can_fill_l2;
   if (path.has_victim_cache) path.l3 = l3.array.view();
-  path.has_coherence_point = l3.is_coherence_point || tree_.memory_point().caches.size() > 1;
+  path.has_coherence_point = l3.is_coherence_point || contents_.tree.memory_point().caches.size() > 1;
   return path;
 }
 
 // ---- accesses of cores
+
+void Hierarchy::record_hit(CacheNode& node, const CacheArray::Way& way, Address address) {
+  ++contents_.counters.at_level(node.level).hits;
+  node.array.touch(way);
+  if (node.array.state(way, address) & (injected | prefetched)) [[unlikely]]
+    node.array.drop_state(way, address, injected | prefetched);
+}
+
+void Hierarchy::record_miss(CacheNode& node, Address address) {
+  ++contents_.counters.at_level(node.level).misses;
+  if (contents_.tree.was_displaced_by_injection(node, address)) [[unlikely]]
+    contents_.deferred_updates.count_victim_miss(node, address);
+}
 
 // Takes a line from a cache beyond L1 that holds it: an exclusive cache gives up the line, other caches keep a copy.
 // Returns the state with which the line is filled into the inner caches. A prefetch counts no hit, and does not refresh
@@ -85,13 +98,13 @@ std::uint8_t Hierarchy::take_copy(CacheNode& node, const CacheArray::Way& way, A
   constexpr bool counts = kind != FetchKind::prefetch;
   if (node.inclusion == Inclusion::exclusive) {
     if constexpr (counts) {
-      ++tree_.counts_of(node).hits;
+      ++contents_.counters.at_level(node.level).hits;
       node.array.touch(way);
     }
     return node.array.remove(way, address) & (modified | shared);
   }
   if constexpr (counts)
-    tree_.record_hit(node, way, address);
+    record_hit(node, way, address);
   else
     node.array.touch(way);
   return node.array.state(way, address) & shared;
@@ -117,7 +130,7 @@ void Hierarchy::supply_from_own_cache(CacheNode& node, const CacheArray::Way& wa
   if (node.tracks_sharers) way.sharers() |= inner.sharer_bit();
   supply.found = {node.level, snooped.modified};
   if constexpr (kind == FetchKind::store) {
-    tree_.count_transfers(snooped.modified);
+    contents_.counters.count_transfers(snooped.modified);
     supply.exclusive = !(supply.state & shared);
     if (!supply.exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
     supply.found.upgraded = !snooped.modified && (snooped.has_part || !supply.exclusive);
@@ -132,11 +145,11 @@ template <Hierarchy::FetchKind kind>
 bool Hierarchy::supply_from_other_core(CacheNode& node, const CacheNode& inner, Address address, Supply& supply) {
   const auto snooped = snooping_.snoop(node, inner, address, request_for<kind>);
   if constexpr (kind != FetchKind::store) {
-    if (snooped.unwritten) tree_.write_to_memory();
+    if (snooped.unwritten) contents_.counters.count_memory_writes();
     if (snooped.has_part) supply.shared_before = node.level;
   }
   if (!snooped.has_line) return false;
-  tree_.count_transfers(1);
+  contents_.counters.count_transfers(1);
   supply.found = {node.level, true};
   if constexpr (kind == FetchKind::store)
     supply.exclusive = !snooped.shared;
@@ -152,12 +165,12 @@ void Hierarchy::supply_from_memory(int core, Address address, Supply& supply) {
   const auto snooped = snooping_.snoop_at_memory(core, address, request_for<kind>);
   found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
   found.holder = snooped.holder;
-  tree_.count_transfers(found.transferred);
-  auto& dram = tree_.dram_counts();
+  contents_.counters.count_transfers(found.transferred);
+  auto& dram = contents_.counters.dram();
   (kind == FetchKind::prefetch ? dram.prefetches : dram.reads) += !found.transferred;
   if constexpr (kind != FetchKind::store) {
     found.written = found.transferred && snooped.unwritten;
-    if (snooped.unwritten) tree_.write_to_memory();
+    if (snooped.unwritten) contents_.counters.count_memory_writes();
     if (snooped.has_part) supply.state = shared;
   }
 }
@@ -169,17 +182,17 @@ template <Hierarchy::FetchKind kind>
 LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
   Supply supply{.found = {levels_, false}};
   for (int k = std::max(first, 1); k < levels_; ++k) {
-    auto& node = tree_.cache_at(core, k);
-    const auto& inner = tree_.cache_at(core, k - 1);
+    auto& node = cache_at(core, k);
+    const auto& inner = cache_at(core, k - 1);
     if (k > first) {
       const auto where = located[static_cast<std::size_t>(k)] = node.array.locate(address);
       if (const auto way = node.array.find(where, address)) {
         supply_from_own_cache<kind>(node, way, inner, address, supply);
         break;
       }
-      if constexpr (kind != FetchKind::prefetch) tree_.record_miss(node, address);
+      if constexpr (kind != FetchKind::prefetch) record_miss(node, address);
     }
-    if (node.is_inclusive_filter && node.inner.has_directory) tree_.directory_add(node.inner, inner, address);
+    if (node.is_inclusive_filter && node.inner.has_directory) node.inner.add_sharer(inner, address);
     if (!node.is_coherence_point || node.is_inclusive_filter) continue;
     if (supply_from_other_core<kind>(node, inner, address, supply)) break;
   }
@@ -201,29 +214,29 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
 // Handles an access of a core that missed its cache of level `level`. `where`: the line's set and tag in that cache.
 template <Hierarchy::FetchKind kind>
 LookupResult Hierarchy::handle_miss(int core, int level, Address address, CacheArray::SetAndTag where) {
-  tree_.record_miss(tree_.cache_at(core, level), address);
+  record_miss(cache_at(core, level), address);
   Located located;
   located[static_cast<std::size_t>(level)] = where;
   return fetch<kind>(core, level, address, located);
 }
 
 LookupResult Hierarchy::load(int core, Address address) {
-  auto& l1 = tree_.cache_at(core, 0);
+  auto& l1 = cache_at(core, 0);
   const auto where = l1.array.locate(address);
   const auto way = l1.array.find(where, address);
   if (!way) return handle_miss<FetchKind::load>(core, 0, address, where);
   LookupResult found;
   found.is_first_use_of_prefetch = l1.array.state(way, address) & prefetched;
-  tree_.record_hit(l1, way, address);
+  record_hit(l1, way, address);
   return found;
 }
 
 LookupResult Hierarchy::store(int core, Address address) {
-  return tree_.cache_at(core, 0).writes_through ? store_through(core, address) : store_at(core, 0, address);
+  return cache_at(core, 0).writes_through ? store_through(core, address) : store_at(core, 0, address);
 }
 
 bool Hierarchy::hits_l1_in_all_variants(int core, bool store, Address address) {
-  auto& l1 = tree_.cache_at(core, 0);
+  auto& l1 = cache_at(core, 0);
   const auto where = l1.array.locate_common(address);
   if (!where.set || (store && l1.writes_through)) return false;
   const auto way = l1.array.find(where, address);
@@ -231,7 +244,7 @@ bool Hierarchy::hits_l1_in_all_variants(int core, bool store, Address address) {
 }
 
 bool Hierarchy::is_present_in_all_variants(int core, int level, Address address) const {
-  const auto& array = tree_.cache_at(core, level).array;
+  const auto& array = cache_at(core, level).array;
   const auto where = array.locate_common(address);
   return where.set && array.find(where, address);
 }
@@ -240,22 +253,22 @@ bool Hierarchy::is_present_in_all_variants(int core, int level, Address address)
 // write-back cache takes the store.
 LookupResult Hierarchy::store_through(int core, Address address) {
   int level = 0;
-  for (; level < levels_ && tree_.cache_at(core, level).writes_through; ++level) {
-    auto& node = tree_.cache_at(core, level);
+  for (; level < levels_ && cache_at(core, level).writes_through; ++level) {
+    auto& node = cache_at(core, level);
     const auto way = node.array.find(node.array.locate(address), address);
     if (way) {
-      tree_.record_hit(node, way, address);
+      record_hit(node, way, address);
       node.array.set_state(way, address, 0);
     } else {
-      tree_.record_miss(node, address);
+      record_miss(node, address);
     }
-    if (way ? level > 0 && Snooping::other_caches_may_have(node, way, tree_.cache_at(core, level - 1))
+    if (way ? level > 0 && Snooping::other_caches_may_have(node, way, cache_at(core, level - 1))
             : node.is_coherence_point && !node.is_inclusive_filter)
-      snooping_.snoop(node, tree_.cache_at(core, level - 1), address, SnoopRequest::invalidate);
+      snooping_.snoop(node, cache_at(core, level - 1), address, SnoopRequest::invalidate);
   }
   if (level == levels_) {
     snooping_.snoop_at_memory(core, address, SnoopRequest::invalidate);
-    tree_.write_to_memory();
+    contents_.counters.count_memory_writes();
     return {levels_, false};
   }
   return store_at(core, level, address);
@@ -263,7 +276,7 @@ LookupResult Hierarchy::store_through(int core, Address address) {
 
 // Stores into the core's cache of level `level`, its first write-back cache.
 LookupResult Hierarchy::store_at(int core, int level, Address address) {
-  auto& node = tree_.cache_at(core, level);
+  auto& node = cache_at(core, level);
   const auto where = node.array.locate(address);
   const auto way = node.array.find(where, address);
   if (!way) return handle_miss<FetchKind::store>(core, level, address, where);
@@ -276,12 +289,12 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
 // Stores to a line that the cache holds, and invalidates all other copies. Returns whether other caches held the line.
 bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address) {
   const auto state = node.array.state(way, address);
-  tree_.record_hit(node, way, address);
+  record_hit(node, way, address);
   if (state == modified && node.level == 0) [[likely]]
     return false;
   bool is_shared = state & shared;
   if (node.level > 0) {
-    const auto& own = tree_.cache_at(core, node.level - 1);
+    const auto& own = cache_at(core, node.level - 1);
     if (Snooping::other_caches_may_have(node, way, own))
       is_shared |= snooping_.snoop(node, own, address, SnoopRequest::invalidate).has_part;
   }
@@ -291,17 +304,18 @@ bool Hierarchy::store_hit(int core, CacheNode& node, const CacheArray::Way& way,
 }
 
 void Hierarchy::repeat(int core, bool store, Address address, Count count) {
-  auto& l1 = tree_.cache_at(core, 0);
+  auto& l1 = cache_at(core, 0);
   if (!store || !l1.writes_through) {
-    tree_.counts_of(l1).hits += count;
+    contents_.counters.at_level(0).hits += count;
     return;
   }
   for (int level = 0; level < levels_; ++level) {
-    auto& node = tree_.cache_at(core, level);
-    (node.array.has_line(address) ? tree_.counts_of(node).hits : tree_.counts_of(node).misses) += count;
+    auto& node = cache_at(core, level);
+    auto& counts = contents_.counters.at_level(level);
+    (node.array.has_line(address) ? counts.hits : counts.misses) += count;
     if (!node.writes_through) return;
   }
-  tree_.write_to_memory(count);
+  contents_.counters.count_memory_writes(count);
 }
 
 // ---- fills
@@ -313,26 +327,26 @@ void Hierarchy::fill(int core, int first, int end, Address address, const Locate
   // The line has modified data, which the outermost of the filled write-back caches must keep.
   bool to_keep = state & modified;
   for (int k = end - 1; k >= first; --k) {
-    auto& node = tree_.cache_at(core, k);
+    auto& node = cache_at(core, k);
     if (node.inclusion == Inclusion::exclusive) continue;
     auto fill_state = static_cast<std::uint8_t>(k < shared_before ? shared : state & shared);
     if (!node.writes_through && (to_keep || (stored && k == first))) fill_state |= modified;
     to_keep = to_keep && node.writes_through;
-    tree_.put(node, located[static_cast<std::size_t>(k)], address, fill_state,
-              node.tracks_sharers && k > 0 ? tree_.cache_at(core, k - 1).sharer_bit() : 0U);
+    fill_line(contents_, node, located[static_cast<std::size_t>(k)], address, fill_state,
+              node.tracks_sharers && k > 0 ? cache_at(core, k - 1).sharer_bit() : 0U);
   }
-  if (to_keep && !stored) tree_.write_to_memory();
+  if (to_keep && !stored) contents_.counters.count_memory_writes();
 }
 
 std::optional<LookupResult> Hierarchy::prefetch(int core, int level, Address address) {
-  auto& target = tree_.cache_at(core, level);
+  auto& target = cache_at(core, level);
   Located located;
   const auto where = located[static_cast<std::size_t>(level)] = target.array.locate(address);
   if (target.array.find(where, address)) return std::nullopt;
   const LookupResult found = fetch<FetchKind::prefetch>(core, level, address, located);
   if (const auto way = target.array.find(where, address)) {
     target.array.add_state(way, address, prefetched);
-    ++tree_.counts_of(target).prefetches;
+    ++contents_.counters.at_level(target.level).prefetches;
   }
   return found;
 }

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "sim/memory/cache_tree.hpp"
+#include "sim/memory/cache_contents.hpp"
 #include "sim/memory/coherence.hpp"
 
 namespace nearfield::sim {
@@ -38,26 +38,26 @@ class Hierarchy {
 
   void invalidate_all();  // drops all lines of all caches without writing them back
 
-  CacheTree& tree() { return tree_; }
+  CacheContents& contents() { return contents_; }
 
   // ---- prefetching into the host's caches while other accesses are simulated
   // Returns the innermost level from which on the simulated state of the caches in use exceeds the host's inner caches.
   int first_level_beyond_host_cache() const;
   // Returns how many accesses have reached that level.
   Count num_accesses_reaching(int far_level) const {
-    if (far_level == tree_.num_levels()) return 0;
-    const auto& counts = tree_.variants().common_counters().levels[static_cast<std::size_t>(far_level)];
+    if (far_level == contents_.tree.num_levels()) return 0;
+    const auto& counts = contents_.counters.common().levels[static_cast<std::size_t>(far_level)];
     return counts.hits + counts.misses;
   }
   // Prefetches the cache sets and directory entries that an access needs at level `far_level` and beyond into the
   // host's caches.
   NEARFIELD_ALWAYS_INLINE void host_prefetch(int core, Address address, int far_level) const {
-    for (int k = far_level; k < tree_.num_levels(); ++k) {
-      const auto& node = tree_.cache_at(core, k);
+    for (int k = far_level; k < contents_.tree.num_levels(); ++k) {
+      const auto& node = cache_at(core, k);
       node.array.host_prefetch(address);
-      tree_.host_prefetch_directory(node.inner, address);
+      node.inner.host_prefetch_directory(address);
     }
-    tree_.host_prefetch_directory(tree_.memory_point(), address);
+    contents_.tree.memory_point().host_prefetch_directory(address);
   }
   NEARFIELD_ALWAYS_INLINE void host_prefetch_victim(const Path& path, Address address) const;
 
@@ -70,6 +70,7 @@ class Hierarchy {
 
   // Kinds of accesses on the fast path; prefetch: into L2.
   enum class AccessType { load, store, store_through, prefetch };
+  CacheNode& cache_at(int core, int level) const { return contents_.tree.cache_at(core, level); }
   Path path_of(int core) const;
   void find_paths();
 
@@ -94,13 +95,16 @@ class Hierarchy {
   NEARFIELD_ALWAYS_INLINE void supply_from_memory(int core, Address address, Supply& supply);
   template <FetchKind kind>
   NEARFIELD_ALWAYS_INLINE std::uint8_t take_copy(CacheNode& node, const CacheArray::Way& way, Address address);
+  // Record a hit of a line, or a miss, in one cache.
+  NEARFIELD_ALWAYS_INLINE void record_hit(CacheNode& node, const CacheArray::Way& way, Address address);
+  NEARFIELD_ALWAYS_INLINE void record_miss(CacheNode& node, Address address);
   bool store_hit(int core, CacheNode& node, const CacheArray::Way& way, Address address);
   LookupResult store_through(int core, Address address);
   LookupResult store_at(int core, int level, Address address);
   NEARFIELD_ALWAYS_INLINE void fill(int core, int first, int end, Address address, const Located& located,
                                     std::uint8_t state, bool stored = false, int shared_before = 0);
 
-  CacheTree tree_;
+  CacheContents contents_;
   Snooping snooping_;  // of other cores' caches
   int levels_;
   bool home_supplies_clean_lines_;  // DRAM supplies a line that other caches hold unmodified
@@ -126,7 +130,7 @@ struct Hierarchy::Path {
 NEARFIELD_ALWAYS_INLINE void Hierarchy::host_prefetch_victim(const Path& path, Address address) const {
   if (!path.has_victim_cache) return;
   const auto where = path.l2.locate(address);
-  tree_.cache_at(path.core, 2).array.host_prefetch(path.l2.address_of(where, path.l2.way_to_fill(*where.set)));
+  cache_at(path.core, 2).array.host_prefetch(path.l2.address_of(where, path.l2.way_to_fill(*where.set)));
 }
 
 }  // namespace nearfield::sim

@@ -85,17 +85,17 @@ std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std
                                                             const std::array<unsigned char, max_variants>& classes,
                                                             Action&& action) {
   flush_timing_events();
-  auto& tree = caches_->tree;
-  DramTransfer transfer(timings_, tree.granule_bytes(), start);
+  auto& contents = caches_->contents;
+  DramTransfer transfer(timings_, contents.tree.granule_bytes(), start);
   Variants::Mask dram_variants = 0;
   GranuleBatch granules;
   const auto run_action = [&] {
-    const bool whole = granules.granules[0].bytes == tree.granule_bytes();
-    const auto leaders = tree.run(whole ? classes : tree.variants().single_class(), [&](int variant) {
+    const bool whole = granules.granules[0].bytes == contents.tree.granule_bytes();
+    const auto leaders = contents.run(whole ? classes : contents.variants.single_class(), [&](int variant) {
       auto& outcomes = granules.outcomes[static_cast<std::size_t>(variant)];
       for (std::size_t i = 0; i < granules.count; ++i) {
-        const bool uses_dram = action(variant, tree.granule_of(granules.granules[i].address), whole);
-        outcomes[i] = {uses_dram, tree.take_write_count()};
+        const bool uses_dram = action(variant, contents.tree.granule_of(granules.granules[i].address), whole);
+        outcomes[i] = {uses_dram, contents.counters.take_write_count()};
       }
     });
     for (std::size_t v = 0; v < timings_.size(); ++v)
@@ -120,7 +120,7 @@ std::pair<ConfigClock, unsigned char> MemoryModel::transfer(Address address, std
 
 ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::span<const InjectionTarget> targets,
                                    const ConfigClock& start) {
-  const auto classes = caches_->tree.variants().equivalence_classes(
+  const auto classes = caches_->contents.variants.equivalence_classes(
       [&](std::size_t a, std::size_t b) { return targets[a] == targets[b]; });
   return transfer(address, bytes, start, classes,
                   [&](int variant, Address granule, bool whole) {
@@ -134,7 +134,7 @@ ConfigClock MemoryModel::dma_write(Address address, std::uint64_t bytes, std::sp
 }
 
 ConfigClock MemoryModel::dma_read(Address address, std::uint64_t bytes, const ConfigClock& start) {
-  auto [done, waits] = transfer(address, bytes, start, caches_->tree.variants().single_class(),
+  auto [done, waits] = transfer(address, bytes, start, caches_->contents.variants.single_class(),
                                 [&](int, Address granule, bool) { return caches_->devices.read_granule(granule); });
   for (int v = 0; v < start.num_variants(); ++v)
     if (waits >> v & 1) done[v] += timings_[static_cast<std::size_t>(v)]->dram().device_latency(address);

@@ -52,7 +52,7 @@ MemoryModel::MemoryModel(const Machine& machine, Timings timings, bool limits_wa
     auto& context = contexts_.emplace_back(CoreContext{core,
                                                        *timing_events_,
                                                        hierarchy,
-                                                       caches_->tree,
+                                                       caches_->contents,
                                                        has_translation_ ? translation_.get() : nullptr,
                                                        *frames_,
                                                        hierarchy.path(core),
@@ -75,7 +75,7 @@ void MemoryModel::add_prefetchers(const Machine& machine) {
   prefetch_may_evict_trigger_ = std::ranges::any_of(machine.caches, [&](const Cache& cache) {
     return cache.size_bytes / static_cast<std::uint64_t>(cache.ways) < granules_ahead * caches_->tree.granule_bytes();
   });
-  auto& variants = caches_->tree.variants();
+  auto& variants = caches_->contents.variants;
   for (int core = 0; core < machine.cores; ++core)
     prefetchers_.emplace_back(*machine.prefetcher, caches_->tree.granule_bytes(), page_bytes,
                               variants.has_several_variants() ? &variants : nullptr);
@@ -85,7 +85,7 @@ MemoryModel::~MemoryModel() = default;
 
 MemoryModel::MemoryModel(const Machine& machine, MemoryModel& group, int variant)
     : MemoryModel(machine, group.take_timings(variant), false) {
-  caches_->tree.copy_variant(group.caches_->tree, variant);
+  caches_->contents.copy_variant(group.caches_->contents, variant);
   translation_->copy_from(*group.translation_);
   *tlb_counts_ = *group.tlb_counts_;
   for (std::size_t core = 0; core < contexts_.size(); ++core) {
@@ -133,7 +133,7 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
                        .kind = kind,
                        .found = {level},
                        .bytes = bytes,
-                       .writes = context.tree.take_write_count(),
+                       .writes = context.contents.counters.take_write_count(),
                        .address = address,
                        .time = compute_time,
                        .count = num_grouped});
@@ -181,14 +181,16 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::translate(const CoreContext& context, 
 void MemoryModel::access_nontemporal(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                      Ps compute_time) {
   address = frames_->physical_address(address);
-  auto& tree = context.tree;
+  auto& contents = context.contents;
   std::array<unsigned, max_variants> writes;
-  const auto leaders = tree.run([&](int variant) {
-    tree.flush(address);
-    auto& dram = tree.dram_counts();
+  const auto leaders = contents.run([&](int variant) {
+    auto& counters = contents.counters;
+    const auto granule = contents.tree.granule_of(address);
+    if (invalidate_all_copies(contents, granule, &LevelCounts::write_backs)) counters.count_memory_writes();
+    auto& dram = counters.dram();
     ++(kind == Access::load_nontemporal ? dram.bypass_reads : dram.bypass_writes);
     dram.bytes += bytes;
-    writes[static_cast<std::size_t>(variant)] = tree.take_write_count();
+    writes[static_cast<std::size_t>(variant)] = counters.take_write_count();
   });
   context.add_event_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
     return {.type = TimingEvent::Type::nontemporal,
@@ -240,7 +242,7 @@ void MemoryModel::sweep(int core, Access kind, Address address, std::uint64_t co
 template <class Config>
 void MemoryModel::sweep_lines(const CoreContext& context, Access kind, Address address, std::uint64_t count,
                               std::uint64_t stride, bool is_downward, unsigned bytes, Ps compute_time) {
-  const auto line = context.tree.l1_line_bytes();
+  const auto line = context.contents.tree.l1_line_bytes();
   const std::uint64_t distance = is_downward ? -stride : stride;
   const auto shift = std::has_single_bit(distance) ? std::countr_zero(distance) : -1;
   // The first access to a line may prefetch another line. The prefetched line then counts as more recently used than
@@ -338,7 +340,7 @@ void MemoryModel::replay_all(int core, const Trace& trace) {
 template <class Config, class Trace>
 void MemoryModel::replay_batch(const CoreContext& context, const Trace& trace, std::size_t begin, std::size_t end,
                                std::size_t prefetch_end, int far_level) {
-  const auto line_mask = ~(context.tree.l1_line_bytes() - 1);
+  const auto line_mask = ~(context.contents.tree.l1_line_bytes() - 1);
   for (std::size_t i = begin; i < end; ++i) {
     if (i < prefetch_end) {
       context.hierarchy.host_prefetch(
@@ -358,8 +360,10 @@ void MemoryModel::replay_batch(const CoreContext& context, const Trace& trace, s
 // ---- set-up of scenarios
 
 void MemoryModel::invalidate_range(Address address, std::uint64_t bytes) {
-  auto& tree = caches_->tree;
-  for_each_granule(address, bytes, [&](Address at, std::uint64_t) { tree.run([&](int) { tree.invalidate(at); }); });
+  auto& contents = caches_->contents;
+  for_each_granule(address, bytes, [&](Address at, std::uint64_t) {
+    contents.run([&](int) { invalidate_all_copies(contents, contents.tree.granule_of(at), nullptr); });
+  });
 }
 
 void MemoryModel::invalidate_all() {
@@ -388,7 +392,7 @@ void MemoryModel::drain(int core) {
 }
 
 Counts MemoryModel::counts(int variant) const {
-  auto all = caches_->tree.counts(variant);
+  auto all = caches_->contents.counters.counts(variant);
   all.tlbs = tlb_counts_->tlbs;
   all.page_faults = tlb_counts_->page_faults;
   const auto& dram = all.dram;
@@ -398,7 +402,7 @@ Counts MemoryModel::counts(int variant) const {
 }
 
 void MemoryModel::reset_counts() {
-  caches_->tree.reset_counts();
+  caches_->contents.counters.reset();
   for (auto& tlb : tlb_counts_->tlbs) tlb = {};
   tlb_counts_->page_faults = 0;
 }

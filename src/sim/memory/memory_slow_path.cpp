@@ -24,7 +24,7 @@ struct MemoryModel::Outcomes {
 void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                    Count num_accesses, Ps compute_time) {
   auto& hierarchy = context.hierarchy;
-  auto& tree = context.tree;
+  auto& contents = context.contents;
   const bool store = is_store(kind);
   // The first use of a prefetched line advances a stream, and streams may differ between variants.
   const bool advances_on_use = context.prefetcher && context.prefetcher->advances_on_use();
@@ -32,15 +32,15 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   const auto access = [&](int variant) {
     auto& outcome = outcomes.outcome_by_leader[static_cast<std::size_t>(variant)];
     outcome.found = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
-    outcome.writes = tree.take_write_count();
+    outcome.writes = contents.counters.take_write_count();
     outcome.prefetch.reset();
     if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.is_first_use_of_prefetch && advances_on_use)))
       outcome.prefetch = context.prefetcher->on_miss(address);
   };
   if (context.has_variants() && !advances_on_use && hierarchy.hits_l1_in_all_variants(context.core, store, address))
-    tree.run_on_common_sets([&] { access(0); });
+    contents.run_on_common_sets([&] { access(0); });
   else
-    outcomes.leaders = tree.run(access);
+    outcomes.leaders = contents.run(access);
   // A store that takes its line from other caches occupies the core longer.
   const auto time_of = [&](const Outcomes::Outcome& outcome) {
     return outcome.found.upgraded ? compute_time + context.timing.upgrade_time(outcome.found.level) : compute_time;
@@ -68,17 +68,17 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
 // Makes `count` further accesses to the line of the last access.
 void MemoryModel::repeat_access_slow(const CoreContext& context, Access kind, Address address, unsigned bytes,
                                      Count count, Ps compute_time) {
-  auto& tree = context.tree;
+  auto& contents = context.contents;
   std::array<unsigned, max_variants> writes;
   const auto repeat = [&](int variant) {
     context.hierarchy.repeat(context.core, is_store(kind), address, count);
-    writes[static_cast<std::size_t>(variant)] = tree.take_write_count();
+    writes[static_cast<std::size_t>(variant)] = contents.counters.take_write_count();
   };
   Variants::GroupLeaders leaders;
   if (is_store(kind) && context.path.l1_node->writes_through)
-    leaders = tree.run(repeat);
+    leaders = contents.run(repeat);
   else
-    tree.run_on_common_sets([&] { repeat(0); });
+    contents.run_on_common_sets([&] { repeat(0); });
   if (leaders.has_several_groups() || writes[0] > 0)
     context.add_event_per_group(leaders, [&](std::size_t leader) -> TimingEvent {
       return {.type = TimingEvent::Type::memory_writes, .writes = writes[leader], .address = address};
@@ -102,7 +102,7 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   if (!from) return false;
   context.add_event({.type = TimingEvent::Type::prefetch,
                      .found = *from,
-                     .writes = context.tree.take_write_count(),
+                     .writes = context.contents.counters.take_write_count(),
                      .address = line});
   context.mark_in_flight(line);
   return true;
@@ -126,7 +126,7 @@ bool MemoryModel::run_prefetcher(const CoreContext& context, Address address) {
   if (context.prefetcher->is_common_to_all_variants())
     choose_line(0);
   else
-    outcomes.leaders = context.tree.run(choose_line);
+    outcomes.leaders = context.contents.run(choose_line);
   return run_prefetcher<Config>(context, outcomes);
 }
 
@@ -156,7 +156,7 @@ bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& 
     lines[v] = prefetch_line < end_of_memory && timing.has_prefetch_slot(clock) ? prefetch_line : no_line;
     all_equal &= lines[v] == lines[0];
   }
-  auto& tree = context.tree;
+  auto& contents = context.contents;
   const int level = context.prefetcher->level();
   if (all_equal) {
     if (lines[0] == no_line) return false;
@@ -168,7 +168,7 @@ bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& 
     if (from != fast.needs_slow_path) {
       context.add_event({.type = TimingEvent::Type::prefetch,
                          .found = {from},
-                         .writes = tree.take_write_count(),
+                         .writes = contents.counters.take_write_count(),
                          .address = lines[0]});
       context.mark_in_flight(lines[0]);
       return true;
@@ -176,14 +176,14 @@ bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& 
   }
   std::array<std::optional<LookupResult>, max_variants> from;
   std::array<unsigned, max_variants> writes;
-  const auto& variants = tree.variants();
+  const auto& variants = contents.variants;
   const auto classes =
       all_equal ? variants.single_class()
                 : variants.equivalence_classes([&](std::size_t a, std::size_t b) { return lines[a] == lines[b]; });
-  const auto leaders = tree.run(classes, [&](int variant) {
+  const auto leaders = contents.run(classes, [&](int variant) {
     const auto v = static_cast<std::size_t>(variant);
     if (lines[v] != no_line) from[v] = context.hierarchy.prefetch(context.core, level, lines[v]);
-    writes[v] = tree.take_write_count();
+    writes[v] = contents.counters.take_write_count();
   });
   for (std::size_t v = 0; v < context.variant_clocks.size(); ++v) {
     const auto leader = leaders[v];

@@ -18,48 +18,24 @@ void copy_set(const WayGroup* from, std::uint32_t way_groups, WayGroup* to) {
 
 }  // namespace
 
-CounterBlock Variants::counters_of(int variant) const {
-  CounterBlock sum;
-  const auto numbers = sum.all_counts(num_levels_);
-  for (std::size_t group = 0; group < counters_by_group_.size(); ++group) {
-    if (!(group >> variant & 1) || !counters_by_group_[group]) continue;
-    const auto added = counters_by_group_[group]->all_counts(num_levels_);
-    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += added[i];
-  }
-  return sum;
-}
-
-void Variants::reset_counts() {
-  for (auto& counters : counters_by_group_)
-    if (counters) *counters = {};
-}
-
 void Variants::begin_run(int leader, const EquivalenceClasses& classes, Mask pending) {
   const Mask members = classes[static_cast<std::size_t>(leader)] & pending;
-  counted_group_ = predicted_group_[static_cast<std::size_t>(leader)] & members;
-  auto& counters = counters_of_group(counted_group_);
-  current_run_.begin_group(leader, members, counters, true);
-  if (!GroupRun::has_one_member(members))
-    std::memcpy(&counters_before_run_, &counters, counters.all_counts(num_levels_).size_bytes());
+  current_run_.begin_group(leader, members, true);
+  counters_.begin_run(leader, members);
 }
 
-// Ends the run of a group: stores its leader for each member. If the group is not the predicted one, moves the counts
-// of the run to the group's own counters.
+// Ends the run of a group: stores its leader for each member.
 void Variants::end_run(GroupLeaders& leaders) {
   const Mask group = current_run_.members();
   for (unsigned remaining = group; remaining != 0; remaining &= remaining - 1)
     leaders.leader_by_variant[static_cast<std::size_t>(std::countr_zero(remaining))] =
         static_cast<std::uint8_t>(current_run_.leader());
-  if (group == counted_group_) return;
-  const auto now = current_run_.counters().all_counts(num_levels_),
-             before = counters_before_run_.all_counts(num_levels_),
-             actual = counters_of_group(group).all_counts(num_levels_);
-  for (std::size_t i = 0; i < now.size(); ++i) actual[i] += std::exchange(now[i], before[i]) - before[i];
-  predicted_group_[static_cast<std::size_t>(current_run_.leader())] = group;
+  counters_.end_run(current_run_.leader(), group);
 }
 
 void Variants::end_action() {
-  current_run_.begin_group(0, all_variants_, common_counters(), false);
+  current_run_.begin_group(0, all_variants_, false);
+  counters_.end_action();
   for (const auto& [sets, set] : sets_to_merge_) sets->merge_equal_sets(set);
   sets_to_merge_.clear();
 }

@@ -19,11 +19,7 @@
 //   2    2           2     L1's set and L2's set: variant 2 changes its clones.
 //
 // Then the copies of both sets are compared. If variant 2 loaded the same line, its L1 set now equals the common set,
-// and its clone is freed.
-//
-// Counts are stored per group: each group that ever existed has a counter block, and the counts of a variant are the
-// sum over the groups to which it belonged. A run counts into the block of the last group that its leader led, which is
-// usually right; if the run ends with another group, the counts of the run are moved to the block of that group.
+// and its clone is freed. cache_counters.hpp describes how such runs are counted.
 #pragma once
 
 #include <array>
@@ -35,45 +31,24 @@
 #include <vector>
 
 #include "sim/engine/config_clock.hpp"
-#include "sim/memory/counts.hpp"
+#include "sim/memory/cache_counters.hpp"
 #include "sim/memory/lazy_zero_array.hpp"
 #include "sim/memory/way_group.hpp"
 
 namespace nearfield::sim {
 
-// By cache level, the number of tag lookups that a snoop makes for a granule that no cache holds.
-using TagLookups = std::array<Count, max_cache_levels>;
-
-// The counters of all caches of a node, laid out as one array of numbers, since actions often add or copy all of them.
-struct CounterBlock {
-  DramCounts dram;
-  Count transfers = 0;
-  TagLookups tag_lookups{};  // lookups that a directory saves; counted as if they had been made
-  std::array<LevelCounts, max_cache_levels> levels{};
-
-  // Returns all counters of a node with `used_levels` cache levels, as one array.
-  std::span<Count> all_counts(int used_levels) {
-    return {&dram.reads, (sizeof(CounterBlock) - sizeof(levels)) / sizeof(Count) +
-                             static_cast<std::size_t>(used_levels) * sizeof(LevelCounts) / sizeof(Count)};
-  }
-};
-
 class CopyOnWriteSets;
-
-using VariantMask = std::uint8_t;  // one bit per variant
-static_assert(max_variants <= 8);
 
 // One run of an action, as one variant (the leader) on behalf of a group of variants. Between actions, the group is all
 // variants, and only state that is common to all of them is accessed.
 class GroupRun {
  public:
-  GroupRun(VariantMask all, CounterBlock& common) : members_(all), counters_(&common) {}
+  explicit GroupRun(VariantMask all) : members_(all) {}
   GroupRun(const GroupRun&) = delete;
   GroupRun& operator=(const GroupRun&) = delete;
 
   int leader() const { return leader_; }
   VariantMask members() const { return members_; }  // including the leader
-  CounterBlock& counters() { return *counters_; }   // of the group
 
   // ---- for the sets that the action accesses
   // Must be called when the leader accesses a copy of a set that `users` share. Members that are not among `users`
@@ -96,15 +71,13 @@ class GroupRun {
 
   // ---- for Variants
   // Begins a run. `may_split`: members may leave the group, since there are clones or several groups act.
-  void begin_group(int leader, VariantMask members, CounterBlock& counters, bool may_split) {
+  void begin_group(int leader, VariantMask members, bool may_split) {
     leader_ = leader;
     members_ = members;
-    counters_ = &counters;
     may_split_ = may_split;
     snapshots_.clear();
     snapshot_size_ = 0;
   }
-  static bool has_one_member(VariantMask group) { return (group & (group - 1)) == 0; }
 
  private:
   struct Snapshot {
@@ -117,7 +90,6 @@ class GroupRun {
 
   int leader_ = 0;
   VariantMask members_;
-  CounterBlock* counters_;
   bool may_split_ = false;
   std::vector<Snapshot> snapshots_;  // copies of the sets that the group may have changed
   std::vector<WayGroup> snapshot_storage_;
@@ -136,14 +108,13 @@ class Variants {
     bool has_several_groups() const { return std::bit_cast<std::uint64_t>(leader_by_variant) != 0; }
   };
 
-  Variants(int count, int levels)
+  // `counters` must outlive this object.
+  Variants(int count, CacheCounters& counters)
       : num_variants_(count),
-        num_levels_(levels),
         all_variants_(static_cast<Mask>((1U << count) - 1)),
-        counters_by_group_(std::size_t{1} << count),
-        current_run_(all_variants_, counters_of_group(all_variants_)) {
+        counters_(counters),
+        current_run_(all_variants_) {
     single_class_.fill(all_variants_);
-    predicted_group_.fill(all_variants_);
   }
 
   int num_variants() const { return num_variants_; }
@@ -194,33 +165,16 @@ class Variants {
       sets_to_merge_.emplace_back(&sets, set);
   }
 
-  // ---- counts
-  CounterBlock& counters() { return current_run_.counters(); }
-  // Returns the counters of a group, which count for each variant in the group.
-  CounterBlock& counters_of_group(Mask group) {
-    auto& counters = counters_by_group_[group];
-    if (!counters) [[unlikely]]
-      counters = std::make_unique<CounterBlock>();
-    return *counters;
-  }
-  CounterBlock counters_of(int variant) const;
-  const CounterBlock& common_counters() const { return *counters_by_group_[all_variants_]; }
-  CounterBlock& common_counters() { return *counters_by_group_[all_variants_]; }
-  void reset_counts();
-
  private:
   void begin_run(int leader, const EquivalenceClasses& classes, Mask pending);
   void end_run(GroupLeaders& leaders);
   void end_action();
 
-  int num_variants_, num_levels_;
+  int num_variants_;
   Mask all_variants_;
   EquivalenceClasses single_class_{};
-  std::vector<std::unique_ptr<CounterBlock>> counters_by_group_;  // one block for each group that ever existed
-  std::array<Mask, max_variants> predicted_group_{};              // the last group that each variant led
-  Mask counted_group_ = 0;                                        // the group that the current run counts for
-  CounterBlock counters_before_run_;                              // the counters of that group before the run
-  std::size_t num_clones_ = 0;                                    // without clones, nothing differs between variants
+  CacheCounters& counters_;
+  std::size_t num_clones_ = 0;  // without clones, nothing differs between variants
   std::vector<std::pair<CopyOnWriteSets*, std::uint32_t>> sets_to_merge_;  // sets whose copies may have become equal
   GroupRun current_run_;
 };
