@@ -31,9 +31,11 @@ NATIVE = {
     "plan": {"base"},
     "halo": _BELOW | {"plan", "nearfield"},  # nearfield/: the installed headers
     "trace/stream": {"base"},
-    **dict.fromkeys(("preload/mpi", "preload/heap", "preload/openmpi"), {"base"}),
+    **dict.fromkeys(("preload/mpi", "preload/heap", "preload/pair_rules"), {"base"}),
+    "preload/openmpi": {"base", "preload/pair_rules"},
     "collectives": {"base"},
-    **dict.fromkeys(("preload/forecast", "preload/mpich"), {"base", "preload/mpi"}),
+    "preload/forecast": {"base", "preload/mpi"},
+    "preload/mpich": {"base", "preload/mpi", "preload/pair_rules"},
     "preload/collectives": {"base", "collectives", "preload/mpi"},
     "preload/observe": {"base", "preload/mpi", "trace/stream"},
     "preload/measure": set(),

@@ -257,13 +257,14 @@ def test_distances_come_from_bindings(mpich: Installation, program: Path, shim: 
     ("rules", "words", "env", "reason"),
     [
         ("same-node:single_copy_from=never", ["multiple"], {}, "MPI_THREAD_MULTIPLE"),
-        ("same-node:single_copy_from=12q", [], {}, "'12q' is neither a number of bytes nor never"),
-        ("same-node=3", [], {}, "'same-node=3' is not of the form"),
-        ("same-node:eager=3", [], {}, "single_copy_from= is missing"),
-        ("near:single_copy_from=3", [], {}, "no distance is called 'near'"),
-        ("same-node:single_copy_from=3;same-node:single_copy_from=4", [], {}, "two rules for same-node"),
-        ("same-node:single_copy_from=-1", [], {}, "'-1' is neither"),
-        ("same-node:single_copy_from=never", [], {"NEARFIELD_PAIR_CLASSES": "0:same-node"}, "no pair of ranks"),
+        ("same-node:single_copy_from=12q", [], {}, "not a number '12q' at character 28"),
+        ("same-node:eager_limit=4096", [], {}, "unknown key 'eager_limit' at character 11"),
+        (
+            "same-node:single_copy_from=never",
+            [],
+            {"NEARFIELD_PAIR_CLASSES": "0:same-node"},
+            "NEARFIELD_PAIR_CLASSES: no second rank after '0'",
+        ),
     ],
 )
 def test_steps_aside_with_one_line(

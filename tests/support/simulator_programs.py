@@ -13,7 +13,7 @@ TESTS = sorted(file.stem.removeprefix("test_") for file in CPP.glob("test_*.cpp"
 # The tests that need no simulated ranks, whose programs are built in a third of the time; and the others.
 _OF_MEMORY = ["memory_oracle", "memory_prefetching", "memory_tiers", "memory_timing", "memory_variants"]
 _OF_COLLECTIVES = ["collective_protocol", "collective_selection"]
-WITHOUT_RANKS = ["advise", *_OF_COLLECTIVES, *_OF_MEMORY, "node_watch", "places", "statistics", "stream"]
+WITHOUT_RANKS = ["advise", *_OF_COLLECTIVES, *_OF_MEMORY, "node_watch", "pair_rules", "places", "statistics", "stream"]
 _OTHER_TARGETS = [*(f"test_{name}" for name in WITHOUT_RANKS), "replay"]
 WITH_RANKS = [name for name in TESTS if name not in WITHOUT_RANKS]
 # Abandoned runs must not leak, and no bits be shifted away. All checks that compilers know take four times as long:

@@ -47,8 +47,8 @@ _TARGET_NAMES = {
 CMAKE_OPTIONS = ["-DCMAKE_BUILD_TYPE=Release", "-DNEARFIELD_PROBE=ON"]
 _SOURCE_FOLDERS_BY_TARGET = {  # target -> source folders; targets that are not listed use all folders
     ENGINE_TARGET: ("src/base", "src/scenario", "src/probe"),
-    COMPONENT_TARGET: ("src/base", "src/preload/openmpi"),
-    SHIM_TARGET: ("src/base", "src/preload/mpi", "src/preload/mpich"),
+    COMPONENT_TARGET: ("src/base", "src/preload/pair_rules", "src/preload/openmpi"),
+    SHIM_TARGET: ("src/base", "src/preload/mpi", "src/preload/pair_rules", "src/preload/mpich"),
     PROFILING_LAYER_TARGET: ("src/base", "src/trace/stream", "src/preload/mpi", "src/preload/observe"),
     HALO_TARGET: ("src/base", "src/plan", "src/halo", "include"),
     FORECAST_TARGET: ("src/base", "src/preload/mpi", "src/preload/forecast"),

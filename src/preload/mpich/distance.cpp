@@ -60,12 +60,6 @@ std::vector<CpuSet>& cpu_sets_at(SharedHardware& hardware, Distance distance) {
 
 }  // namespace
 
-std::optional<Distance> distance_from_name(std::string_view name) {
-  const auto found = std::find(distance_names.begin(), distance_names.end(), name);
-  if (found == distance_names.end()) return std::nullopt;
-  return static_cast<Distance>(found - distance_names.begin());
-}
-
 CpuSet parse_cpu_list(std::string_view text) {
   CpuSet cpus;
   const char* at = text.data();

@@ -7,7 +7,6 @@
 #include <array>
 #include <bitset>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,8 +18,6 @@ enum class Distance { NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_ENUMERATOR) };
 
 // Names of the distances, nearest first; the index is the enumerator's value.
 inline constexpr std::array<std::string_view, 6> distance_names{NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
-
-std::optional<Distance> distance_from_name(std::string_view name);
 
 // As large as the kernel's largest CPU set, and trivially copyable, so that ranks can exchange it.
 using CpuSet = std::bitset<8192>;

@@ -3,10 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <numeric>
 
 #include "preload/mpi/library.hpp"
+#include "preload/mpich/distance.hpp"
 
 namespace nearfield::tune {
 namespace {
@@ -28,27 +30,36 @@ std::vector<int> ranks_up_to(int n) {
   return ranks;
 }
 
+// MPICH stores thresholds as int: `never` and larger numbers become INT_MAX, so longer messages, of more than 2 GiB, are
+// copied directly nevertheless. An empty message needs no copy.
+int threshold_of_class(const pair_rules& rules, int class_index) {
+  if (class_index == DEFAULT_CLASS) return mpich_default;
+  return static_cast<int>(std::clamp<std::size_t>(rules.limits[class_index].single_copy_from, 1, INT_MAX));
+}
+
 }  // namespace
 
-bool PeerThresholds::initialize(const DistanceRules& rules,
-                                const std::map<std::pair<int, int>, Distance>& distance_by_rank_pair) {
+bool PeerThresholds::initialize(const pair_rules& rules) {
   int rank = 0, size = 0;
   NEARFIELD_PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);
   NEARFIELD_PMPI(MPI_Comm_size)(MPI_COMM_WORLD, &size);
   NEARFIELD_PMPI(MPI_Comm_group)(MPI_COMM_WORLD, &world_group_);
   NEARFIELD_PMPI(MPI_Comm_create_keyval)(MPI_COMM_NULL_COPY_FN, free_table, &keyval_, this);
   world_thresholds_.assign(static_cast<std::size_t>(size), mpich_default);
-  exchange_bindings(rules);
-  for (const auto& [pair, distance] : distance_by_rank_pair) {
-    const int peer = pair.first == rank ? pair.second : pair.second == rank ? pair.first : size;
-    if (peer < size) world_thresholds_[static_cast<std::size_t>(peer)] = rules.threshold_of(distance);
+  const std::vector<int> distances = measure_distances(size);
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    const auto index = static_cast<std::size_t>(peer);
+    const int class_index =
+        class_of_pair(&rules, static_cast<unsigned>(rank), static_cast<unsigned>(peer), distances[index]);
+    world_thresholds_[index] = threshold_of_class(rules, class_index);
   }
-  world_thresholds_[static_cast<std::size_t>(rank)] = mpich_default;
   return std::any_of(world_thresholds_.begin(), world_thresholds_.end(),
                      [](int bytes) { return bytes != mpich_default; });
 }
 
-void PeerThresholds::exchange_bindings(const DistanceRules& rules) {
+// Returns the distance of each of the `world_size` world ranks; DEFAULT_CLASS for ranks of other nodes.
+std::vector<int> PeerThresholds::measure_distances(int world_size) const {
   MPI_Comm world = MPI_COMM_NULL, node = MPI_COMM_NULL;
   MPI_Group group = MPI_GROUP_NULL;
   int size = 0;
@@ -64,13 +75,15 @@ void PeerThresholds::exchange_bindings(const DistanceRules& rules) {
   const std::vector<int> ranks = ranks_up_to(size);
   std::vector<int> world_ranks(ranks.size());
   NEARFIELD_PMPI(MPI_Group_translate_ranks)(group, size, ranks.data(), world_group_, world_ranks.data());
+  std::vector<int> distances(static_cast<std::size_t>(world_size), DEFAULT_CLASS);
   for (std::size_t i = 0; i < ranks.size(); ++i)
-    world_thresholds_[static_cast<std::size_t>(world_ranks[i])] =
-        rules.threshold_of(distance_between(hardware, own_cpus, bindings[i]));
+    distances[static_cast<std::size_t>(world_ranks[i])] =
+        static_cast<int>(distance_between(hardware, own_cpus, bindings[i]));
 
   NEARFIELD_PMPI(MPI_Group_free)(&group);
   NEARFIELD_PMPI(MPI_Comm_free)(&node);
   NEARFIELD_PMPI(MPI_Comm_free)(&world);
+  return distances;
 }
 
 void PeerThresholds::select_table(MPI_Comm comm) {

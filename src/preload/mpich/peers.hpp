@@ -9,16 +9,16 @@
 
 #include <vector>
 
-#include "preload/mpich/rules.hpp"
+#include "preload/mpich/thresholds.hpp"
+#include "preload/pair_rules/pair_rules.h"
 
 namespace nearfield::tune {
 
 class PeerThresholds {
  public:
-  // Exchanges the ranks' CPU masks inside each node; later changes of a mask are not noticed. `distance_by_rank_pair`:
-  // distances of pairs of world ranks that replace the measured ones. Returns whether a rule applies to any peer of
-  // this rank. Collective over MPI_COMM_WORLD.
-  bool initialize(const DistanceRules& rules, const std::map<std::pair<int, int>, Distance>& distance_by_rank_pair);
+  // Exchanges the ranks' CPU masks inside each node; later changes of a mask are not noticed. Returns whether a rule
+  // applies to any peer of this rank. Collective over MPI_COMM_WORLD.
+  bool initialize(const pair_rules& rules);
 
   // Returns the threshold in bytes of a message to `destination`; mpich_default if no rule applies. The first call for
   // a communicator builds its table, which is freed with the communicator.
@@ -36,7 +36,7 @@ class PeerThresholds {
 
   static int free_table(MPI_Comm comm, int keyval, void* table, void* self);
 
-  void exchange_bindings(const DistanceRules& rules);
+  std::vector<int> measure_distances(int world_size) const;
   void select_table(MPI_Comm comm);
   ThresholdTable* build_table(MPI_Comm comm) const;
 

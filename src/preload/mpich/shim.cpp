@@ -52,25 +52,28 @@ std::string find_unsupported_reason() {
 }
 
 struct ParsedConfig {
-  DistanceRules rules = parse_rules("");
-  std::map<std::pair<int, int>, Distance> distance_by_rank_pair;
-  std::string error_message;
+  pair_rules rules{};
+  std::string error_message;  // if it is not empty, there are no rules
 };
 
+const char* variable_or_empty(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+// Parses NEARFIELD_PAIR_RULES and, for tests, NEARFIELD_PAIR_CLASSES. Of the limits, MPICH has only single_copy_from.
 ParsedConfig parse_config() {
   ParsedConfig config;
-  const char* rules = std::getenv("NEARFIELD_PAIR_RULES");
-  const char* distance_by_rank_pair = std::getenv("NEARFIELD_PAIR_CLASSES");
+  char error[200];
   const char* variable = "NEARFIELD_PAIR_RULES";
-  try {
-    ParsedConfig parsed;
-    parsed.rules = parse_rules(rules ? rules : "");
+  bool is_parsed = parse_rules(&config.rules, KEY_SINGLE_COPY_FROM, variable_or_empty(variable), error, sizeof error);
+  if (is_parsed) {
     variable = "NEARFIELD_PAIR_CLASSES";
-    parsed.distance_by_rank_pair = parse_distance_by_rank_pair(distance_by_rank_pair ? distance_by_rank_pair : "");
-    return parsed;
-  } catch (const MalformedRules& error) {
-    config.error_message = std::string(variable) + ": " + error.what();
+    is_parsed = parse_given_pairs(&config.rules, variable_or_empty(variable), error, sizeof error);
   }
+  if (is_parsed) return config;
+  free_rules(&config.rules);
+  config.error_message = std::string(variable) + ": " + error;
   return config;
 }
 
@@ -97,9 +100,10 @@ void after_init() {
     if (rank_from_environment() <= 0) print_notice(reason);  // on rank 0, or without a launcher
     return;
   }
-  const ParsedConfig config = parse_config();
-  // open() is collective, so every rank calls it, even if it then disables the shim.
-  const bool has_rule_for_any_peer = state().peers.initialize(config.rules, config.distance_by_rank_pair);
+  ParsedConfig config = parse_config();
+  // initialize() is collective, so every rank calls it, even if it then disables the shim.
+  const bool has_rule_for_any_peer = state().peers.initialize(config.rules);
+  free_rules(&config.rules);
   const std::string reason = find_disabled_reason(config);
   int rank = 0;
   NEARFIELD_PMPI(MPI_Comm_rank)(MPI_COMM_WORLD, &rank);

@@ -1,5 +1,7 @@
 #include "preload/mpich/thresholds.hpp"
 
+#include <initializer_list>
+
 #include "preload/mpi/library.hpp"
 
 namespace nearfield::tune {

@@ -5,9 +5,12 @@
 
 #include <mpi.h>
 
-#include "preload/mpich/rules.hpp"
+#include <cstddef>  // MPI_T_CVAR_HANDLE_NULL uses NULL
 
 namespace nearfield::tune {
+
+// The threshold of a pair without a rule: MPICH's own applies.
+inline constexpr int mpich_default = -1;
 
 class MpichThresholds {
  public:

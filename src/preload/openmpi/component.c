@@ -6,8 +6,9 @@
 // per class of distance, each with its own limits; vader still moves all bytes.
 //
 // Parameters (`ompi_info --param btl nearfield --level 9`):
-//   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits (classes.h)
+//   btl_nearfield_rules    DISTANCE:key=value,key=value;DISTANCE:...   with the keys of struct limits
 //   btl_nearfield_classes  RANK-RANK:DISTANCE;...                      pairs of world ranks whose distance is given
+//   (preload/pair_rules/pair_rules.h)
 // The limits of a class cannot exceed vader's own, so the launcher raises btl_vader_eager_limit and
 // btl_vader_max_send_size to the maximum over the classes, adds a rule for each distance that is to keep vader's
 // defaults, and raises btl_vader_segment_size accordingly (4 MiB hold about a hundred fragments of 32 KiB).
@@ -38,11 +39,10 @@ _Static_assert(OPAL_MAJOR_VERSION == 4, "btl/nearfield is for Open MPI 4: the ca
 #include <opal/util/proc.h>
 #include <stdio.h>
 
-#include "classes.h"
 #include "modules.h"
 
 static char *rules_text, *pairs_text;
-static struct rules rules;
+static struct pair_rules rules;
 
 static void register_text_parameter(const char* name, const char* description, char** text) {
   *text = "";
@@ -70,7 +70,7 @@ static void print_notice(const char* parameter_name, const char* description) {
 
 static bool parse_parameters(void) {
   char error[200];
-  if (!parse_rules(&rules, rules_text ? rules_text : "", error, sizeof error)) {
+  if (!parse_rules(&rules, ALL_LIMIT_KEYS, rules_text ? rules_text : "", error, sizeof error)) {
     print_notice("btl_nearfield_rules: ", error);
     return false;
   }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "classes.h"
+#include "preload/pair_rules/pair_rules.h"
 #include "vader.h"
 
 enum { MAX_DEFERRED_PER_CLASS = 8 };

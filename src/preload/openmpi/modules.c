@@ -13,12 +13,13 @@
 #include <stdlib.h>
 
 #include "deferred.h"
+#include "locality.h"
 #include "peers.h"
 #include "upcall.h"
 #include "vader.h"
 
 static mca_btl_base_module_t class_modules[NUM_CLASSES];
-static const struct rules* rules;
+static const struct pair_rules* rules;
 static mca_btl_base_module_add_procs_fn_t vader_add_procs;
 
 typedef struct mca_btl_base_endpoint_t endpoint_t;
@@ -112,7 +113,8 @@ static bool vader_has_one_sided(void) {
 }
 
 static int class_of_proc(const opal_proc_t* proc) {
-  return class_of_pair(rules, OPAL_PROC_MY_NAME.vpid, proc->proc_name.vpid, (uint16_t)proc->proc_flags);
+  return class_of_pair(rules, OPAL_PROC_MY_NAME.vpid, proc->proc_name.vpid,
+                       distance_of_locality((uint16_t)proc->proc_flags));
 }
 
 // Returns the limit of a class: `class_limit`, at most vader's `vader_limit`; 0 means vader's.
@@ -237,7 +239,7 @@ static int nf_finalize(mca_btl_base_module_t* module) {
   return OPAL_SUCCESS;
 }
 
-mca_btl_base_module_t** create_modules(const struct rules* parsed_rules, int* n) {
+mca_btl_base_module_t** create_modules(const struct pair_rules* parsed_rules, int* n) {
   mca_btl_base_module_t** class_list = calloc(NUM_CLASSES, sizeof *class_list);
   rules = parsed_rules;
   *n = 0;

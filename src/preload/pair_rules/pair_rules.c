@@ -1,29 +1,28 @@
-// Parses the two parameters of the component, and determines the class of a peer. Independent of transports.
-#include "classes.h"
+#include "preload/pair_rules/pair_rules.h"
 
 #include <ctype.h>
-#include <opal/mca/hwloc/hwloc-internal.h>
-#include <opal_config.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char* const distance_names[NUM_DISTANCES] = {NEARFIELD_EACH_DISTANCE(NEARFIELD_DISTANCE_NAME)};
 
-struct limit_key {
+struct limit_key_entry {
+  enum limit_key key;
   const char* name;
   size_t offset_in_limits;  // in struct limits
   size_t min_bytes;         // in bytes; Open MPI's headers require this much
 };
-static const struct limit_key limit_keys[] = {
-    {"eager_limit", offsetof(struct limits, eager_limit), 256},
-    {"max_send_size", offsetof(struct limits, max_send_size), 1024},
-    {"single_copy_from", offsetof(struct limits, single_copy_from), 0},
+static const struct limit_key_entry limit_keys[] = {
+    {KEY_EAGER_LIMIT, "eager_limit", offsetof(struct limits, eager_limit), 256},
+    {KEY_MAX_SEND_SIZE, "max_send_size", offsetof(struct limits, max_send_size), 1024},
+    {KEY_SINGLE_COPY_FROM, "single_copy_from", offsetof(struct limits, single_copy_from), 0},
 };
 enum { NUM_LIMIT_KEYS = sizeof limit_keys / sizeof limit_keys[0] };
 
 struct parser {
   const char *text, *position;
+  unsigned keys;  // that rules may have
   char* error;
   size_t error_size;
 };
@@ -69,22 +68,30 @@ static size_t edit_distance(struct word word, const char* name) {
   return row[n];
 }
 
-static const char* name_of_distance(int i) { return distance_names[i]; }
-static const char* name_of_key(int i) { return limit_keys[i].name; }
-
 // Returns the index of the name that equals the word. If there is none, returns -1 and writes an error message with the
-// nearest name.
-static int find_name_index(struct parser* parser, struct word word, const char* problem, int n,
-                           const char* (*name)(int)) {
-  int nearest_index = 0;
+// nearest name. `names` may have gaps, which are NULL.
+static int find_name_index(struct parser* parser, struct word word, const char* problem, const char* const* names,
+                           int n) {
+  const char* nearest_name = NULL;
   for (int i = 0; i < n; ++i) {
-    if (word_equals(word, name(i))) return i;
-    if (edit_distance(word, name(i)) < edit_distance(word, name(nearest_index))) nearest_index = i;
+    if (!names[i]) continue;
+    if (word_equals(word, names[i])) return i;
+    if (!nearest_name || edit_distance(word, names[i]) < edit_distance(word, nearest_name)) nearest_name = names[i];
   }
   char hint[64];
-  snprintf(hint, sizeof hint, "the nearest is %s", name(nearest_index));
+  snprintf(hint, sizeof hint, "the nearest is %s", nearest_name);
   report_error_at(parser, word.text, problem, word, hint);
   return -1;
+}
+
+static int find_distance(struct parser* parser, struct word name) {
+  return find_name_index(parser, name, "unknown distance", distance_names, NUM_DISTANCES);
+}
+
+static int find_key(struct parser* parser, struct word name) {
+  const char* names[NUM_LIMIT_KEYS];
+  for (int i = 0; i < NUM_LIMIT_KEYS; ++i) names[i] = parser->keys & limit_keys[i].key ? limit_keys[i].name : NULL;
+  return find_name_index(parser, name, "unknown key", names, NUM_LIMIT_KEYS);
 }
 
 static bool parse_number(struct parser* parser, struct word word, size_t max_value, size_t* number) {
@@ -99,17 +106,17 @@ static bool parse_number(struct parser* parser, struct word word, size_t max_val
   return word.length > 0 || report_error_at(parser, word.text, "a number is missing", word, "");
 }
 
-static bool parse_value(struct parser* parser, const struct limit_key* key, struct limits* limits) {
+static bool parse_value(struct parser* parser, const struct limit_key_entry* entry, struct limits* limits) {
   const struct word word = take_word(parser, ",;");
-  size_t* value = (size_t*)((char*)limits + key->offset_in_limits);
-  if (key->offset_in_limits == offsetof(struct limits, single_copy_from) && word_equals(word, "never")) {
+  size_t* value = (size_t*)((char*)limits + entry->offset_in_limits);
+  if (entry->key == KEY_SINGLE_COPY_FROM && word_equals(word, "never")) {
     *value = SINGLE_COPY_NEVER;
     return true;
   }
   if (!parse_number(parser, word, SIZE_MAX - 1, value)) return false;
   char hint[64];
-  snprintf(hint, sizeof hint, "the least is %zu", key->min_bytes);
-  return *value >= key->min_bytes || report_error_at(parser, word.text, "too small", word, hint);
+  snprintf(hint, sizeof hint, "the least is %zu", entry->min_bytes);
+  return *value >= entry->min_bytes || report_error_at(parser, word.text, "too small", word, hint);
 }
 
 // Parses key=value,key=value.
@@ -117,7 +124,7 @@ static bool parse_limits(struct parser* parser, struct limits* limits) {
   unsigned seen_keys = 0;
   for (;; ++parser->position) {
     const struct word name = take_word(parser, "=,;");
-    const int i = find_name_index(parser, name, "unknown key", NUM_LIMIT_KEYS, name_of_key);
+    const int i = find_key(parser, name);
     if (i < 0) return false;
     if (seen_keys & 1u << i) return report_error_at(parser, name.text, "a second", name, "");
     if (*parser->position != '=') return report_error_at(parser, parser->position, "no value for", name, "");
@@ -129,9 +136,9 @@ static bool parse_limits(struct parser* parser, struct limits* limits) {
 }
 
 // Parses DISTANCE:key=value,key=value.
-static bool parse_rule(struct parser* parser, struct rules* rules) {
+static bool parse_rule(struct parser* parser, struct pair_rules* rules) {
   const struct word name = take_word(parser, ":;");
-  const int distance = find_name_index(parser, name, "unknown distance", NUM_DISTANCES, name_of_distance);
+  const int distance = find_distance(parser, name);
   if (distance < 0) return false;
   if (rules->has_rule[distance]) return report_error_at(parser, name.text, "a second rule for", name, "");
   if (*parser->position != ':') return report_error_at(parser, parser->position, "no limits for", name, "");
@@ -141,7 +148,7 @@ static bool parse_rule(struct parser* parser, struct rules* rules) {
 }
 
 // Parses RANK-RANK:DISTANCE.
-static bool parse_pair(struct parser* parser, struct rules* rules) {
+static bool parse_pair(struct parser* parser, struct pair_rules* rules) {
   size_t a, b;
   const struct word first = take_word(parser, "-:;");
   if (!parse_number(parser, first, UINT32_MAX, &a)) return false;
@@ -154,20 +161,21 @@ static bool parse_pair(struct parser* parser, struct rules* rules) {
     return report_error_at(parser, parser->position, "no distance for ranks that end with", second, "");
   ++parser->position;
   const struct word name = take_word(parser, ";");
-  const int distance = find_name_index(parser, name, "unknown distance", NUM_DISTANCES, name_of_distance);
+  const int distance = find_distance(parser, name);
   if (distance < 0) return false;
-  struct given_pair* more_pairs = realloc(rules->given_pairs, (rules->num_given_pairs + 1) * sizeof *more_pairs);
+  struct given_pair* more_pairs =
+      (struct given_pair*)realloc(rules->given_pairs, (rules->num_given_pairs + 1) * sizeof *more_pairs);
   if (!more_pairs) return report_error_at(parser, first.text, "no memory for", first, "");
   rules->given_pairs = more_pairs;
-  more_pairs[rules->num_given_pairs++] =
-      (struct given_pair){(uint32_t)(a < b ? a : b), (uint32_t)(a < b ? b : a), distance};
+  const struct given_pair pair = {(uint32_t)(a < b ? a : b), (uint32_t)(a < b ? b : a), distance};
+  more_pairs[rules->num_given_pairs++] = pair;
   return true;
 }
 
 // Calls `parse_item` for each part of the text between semicolons, until a call returns false. Returns whether all
 // calls returned true.
-static bool parse_all_items(struct parser* parser, struct rules* rules,
-                            bool (*parse_item)(struct parser*, struct rules*)) {
+static bool parse_all_items(struct parser* parser, struct pair_rules* rules,
+                            bool (*parse_item)(struct parser*, struct pair_rules*)) {
   while (*parser->position) {
     if (!parse_item(parser, rules)) return false;
     if (*parser->position == ';') ++parser->position;
@@ -176,18 +184,18 @@ static bool parse_all_items(struct parser* parser, struct rules* rules,
 }
 
 static int compare_pairs(const void* a, const void* b) {
-  const struct given_pair *x = a, *y = b;
+  const struct given_pair *x = (const struct given_pair*)a, *y = (const struct given_pair*)b;
   if (x->low_rank != y->low_rank) return x->low_rank < y->low_rank ? -1 : 1;
   return x->high_rank < y->high_rank ? -1 : x->high_rank > y->high_rank;
 }
 
-bool parse_rules(struct rules* rules, const char* text, char* error, size_t error_size) {
-  struct parser parser = {text, text, error, error_size};
+bool parse_rules(struct pair_rules* rules, unsigned keys, const char* text, char* error, size_t error_size) {
+  struct parser parser = {text, text, keys, error, error_size};
   return parse_all_items(&parser, rules, parse_rule);
 }
 
-bool parse_given_pairs(struct rules* rules, const char* text, char* error, size_t error_size) {
-  struct parser parser = {text, text, error, error_size};
+bool parse_given_pairs(struct pair_rules* rules, const char* text, char* error, size_t error_size) {
+  struct parser parser = {text, text, 0, error, error_size};
   if (!parse_all_items(&parser, rules, parse_pair)) return false;
   if (rules->num_given_pairs)
     qsort(rules->given_pairs, rules->num_given_pairs, sizeof *rules->given_pairs, compare_pairs);
@@ -200,38 +208,28 @@ bool parse_given_pairs(struct rules* rules, const char* text, char* error, size_
   return true;
 }
 
-void free_rules(struct rules* rules) {
+void free_rules(struct pair_rules* rules) {
   free(rules->given_pairs);
   memset(rules, 0, sizeof *rules);
 }
 
-bool are_rules_empty(const struct rules* rules) {
+bool are_rules_empty(const struct pair_rules* rules) {
   for (int d = 0; d < NUM_DISTANCES; ++d)
     if (rules->has_rule[d]) return false;
   return true;
 }
 
-bool has_class(const struct rules* rules, int class_index) {
+bool has_class(const struct pair_rules* rules, int class_index) {
   return class_index == DEFAULT_CLASS || rules->has_rule[class_index];
 }
 
-// Returns the distance for Open MPI's locality flags. As in src/topology/distance.hpp, a NUMA node may span packages,
-// and two ranks in different packages are not same-numa.
-static int distance_of_locality(uint16_t locality) {
-  if (locality & (OPAL_PROC_ON_CORE | OPAL_PROC_ON_HWTHREAD)) return same_core;
-  if (locality & OPAL_PROC_ON_L2CACHE) return shared_l2;
-  if (locality & OPAL_PROC_ON_L3CACHE) return shared_l3;
-  if (!(locality & OPAL_PROC_ON_SOCKET)) return same_node;
-  return locality & OPAL_PROC_ON_NUMA ? same_numa : same_package;
-}
-
-int class_of_pair(const struct rules* rules, uint32_t own_rank, uint32_t peer_rank, uint16_t locality) {
+int class_of_pair(const struct pair_rules* rules, uint32_t own_rank, uint32_t peer_rank, int distance) {
   const struct given_pair searched_pair = {own_rank < peer_rank ? own_rank : peer_rank,
                                            own_rank < peer_rank ? peer_rank : own_rank, 0};
-  const struct given_pair* pair =
-      rules->num_given_pairs
-          ? bsearch(&searched_pair, rules->given_pairs, rules->num_given_pairs, sizeof searched_pair, compare_pairs)
-          : NULL;
-  const int distance = pair ? pair->distance : distance_of_locality(locality);
-  return rules->has_rule[distance] ? distance : DEFAULT_CLASS;
+  if (rules->num_given_pairs) {
+    const void* pair =
+        bsearch(&searched_pair, rules->given_pairs, rules->num_given_pairs, sizeof searched_pair, compare_pairs);
+    if (pair) distance = ((const struct given_pair*)pair)->distance;
+  }
+  return distance < NUM_DISTANCES && rules->has_rule[distance] ? distance : DEFAULT_CLASS;
 }
