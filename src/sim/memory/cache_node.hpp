@@ -32,7 +32,7 @@ struct CoherencePoint {
   // Does the same as add_sharer() if there is a directory. Returns whether no other cache at the point can hold the
   // granule.
   bool add_exclusive_sharer(const CacheNode& requester_cache, Address address);
-  // Must be called if there is a directory that has the granule.
+  // Removes a cache from the granule's sharers. Must be called only if there is a directory.
   void remove_sharer(Address granule, int number) { directory->sharers_of(granule >> granule_shift).remove(number); }
   // Calls `function` with each cache of the next inner level that may hold the granule.
   template <class Function>
