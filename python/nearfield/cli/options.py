@@ -16,7 +16,7 @@ from nearfield.ui.terminal import err
 CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 # Default machine: that of a published study, the only one whose results can be compared with published ones.
 DEFAULT_MACHINE = "power5-redstorm"
-TODAYS_MACHINES = ("epyc-9755", "grace", "xeon-8470")
+TODAYS_MACHINES = ("epyc-9654", "epyc-9755", "grace", "xeon-8470")
 RULES_HELP = (
     "A file, or a folder of `tune --all-mpis`. Default: $NEARFIELD_RULES, else rules.toml or nearfield-rules here,"
 )

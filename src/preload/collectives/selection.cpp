@@ -65,25 +65,27 @@ constexpr std::string_view multi_node_defaults[] = {
 };
 
 // The defaults for communicators with many ranks on one node, which override those for fewer ranks. They follow from
-// simulations of 16 to 128 ranks with 8 B to 4 KiB (docs/explanation/collectives.md): doubling is faster than the MPI's
-// messages for all values that a machine description leaves open, and faster than the flat algorithms unless fetches
-// overlap fully. For blocks that are too long for doubling, but not longer than 1 KiB, it is unknown whether flat
-// algorithms are faster than messages.
+// simulations of nodes with one and with two sockets (docs/explanation/collectives.md). A description of a node leaves
+// open how many fetches overlap. Where doubling is selected, it is faster than the MPI's messages for (nearly) all
+// values that are left open. In longer ranges that are left to the MPI, nearfield's algorithms are slower for some of
+// these values.
 struct DefaultEntry {
   int min_ranks;
   std::string_view rule;
 };
 constexpr DefaultEntry many_ranks_defaults[] = {{16, "barrier@2=doubling"},
-                                                {16, "allreduce@2=doubling-8192+slices"},
-                                                {16, "reduce@2=doubling-8192+flat"},
-                                                {17, "allgather@2=doubling-256+mpi-1024+flat"},
+                                                {16, "allreduce@2=doubling-4096+mpi-8192+slices"},
+                                                {16, "reduce@2=doubling-4096+mpi-8192+flat"},
+                                                {17, "allgather@2=doubling-64+mpi-1024+flat"},
                                                 {17, "alltoall@2=doubling-256+flat"},
-                                                {33, "allgather@2=doubling-128+mpi-1024+flat"},
-                                                {33, "alltoall@2=doubling-256+mpi-1023+flat"},
-                                                {65, "allgather@2=doubling-64+mpi-1024+flat"},
-                                                {65, "alltoall@2=doubling-128+mpi-1023+flat"},
-                                                {129, "allgather@2=doubling-32+mpi-1024+flat"},
-                                                {129, "alltoall@2=doubling-64+mpi-1023+flat"}};
+                                                {33, "allgather@2=doubling-32+mpi-1024+flat"},
+                                                {33, "alltoall@2=doubling-128+mpi-1023+flat"},
+                                                {65, "allgather@2=doubling-16+mpi-1024+flat"},
+                                                {65, "alltoall@2=doubling-32+mpi-1023+flat"},
+                                                {129, "allreduce@2=doubling-2048+mpi"},
+                                                {129, "reduce@2=doubling-1024+mpi"},
+                                                {129, "allgather@2=doubling-16+mpi"},
+                                                {129, "alltoall@2=doubling-32+mpi"}};
 
 template <class Number>
 bool parse_number(std::string_view text, Number& number) {
