@@ -227,14 +227,15 @@ class FileAnalyzer:
             has_constants = False
             for depth in SPLIT_DEPTHS:
                 finder, has_more = RegionFinder(self.unit, self.functions, function, depth, replaces_constants), False
-                for region in finder.find_regions():
+                found = finder.find_regions()
+                for region in found.regions:
                     has_constants = has_constants or any(
                         symbol.constant_value is not None for symbol in region.symbols.values()
                     )
                     has_more = has_more or any(_has_unsplit_loops(nest) for nest in region.nests)
                     for exchange_region in split_exchanges(region):
                         self._analyze_region(exchange_region, replaces_constants)
-                for missed in finder.missed:
+                for missed in found.missed:
                     self._missed_by_line.setdefault(missed.line, missed)
                 if not has_more:
                     break

@@ -1,63 +1,115 @@
 """Finds regions: consecutive statements of a block that either communicate or are loop nests that may be moved. Any
-other statement ends a region, and the reason is recorded in `missed`."""
+other statement is a barrier, which ends a region.
+
+There are two passes over a block. The first one classifies each statement as an item of a region, as a declaration that
+can be hoisted, or as a barrier. The second one cuts the block at its barriers, and makes a region of each run of items
+in between."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from nearfield.rewrite.analysis.accesses import OUTPUT_STREAM
-from nearfield.rewrite.analysis.blocking import find_blocking_calls, has_wildcard_receives, unsplittable_reason
-from nearfield.rewrite.analysis.communication import (
-    CommunicationCollector,
-    PostedMessage,
-)
+from nearfield.rewrite.analysis.blocking import has_wildcard_receives
 from nearfield.rewrite.analysis.conditions import is_branch_never_taken
-from nearfield.rewrite.analysis.directives import (
-    PRAGMA,
-    check_directives_before,
-    check_directives_inside,
-    pragmas_above,
-)
-from nearfield.rewrite.analysis.expressions import KINDS_WITHOUT_READS, ExpressionReader
-from nearfield.rewrite.analysis.loop_bounds import canonical_loop, induction_variable_key, secondary_induction_variables
+from nearfield.rewrite.analysis.directives import check_directives_before
+from nearfield.rewrite.analysis.expressions import ExpressionReader
+from nearfield.rewrite.analysis.hoisting import can_be_hoisted
 from nearfield.rewrite.analysis.modified_symbols import remove_modified_symbols
-from nearfield.rewrite.analysis.polynomials import Polynomial
+from nearfield.rewrite.analysis.polynomials import Symbol
 from nearfield.rewrite.analysis.program import (
-    NONBLOCKING_EQUIVALENTS,
-    Access,
-    BlockingCall,
     CommunicationStatement,
-    Loop,
-    LoopNest,
     MissedOptimization,
     NotMovable,
     Region,
     RegionItem,
 )
-from nearfield.rewrite.analysis.requests import is_plain_wait
 from nearfield.rewrite.analysis.scalars import privatize_scalars, replace_members_by_structures
 from nearfield.rewrite.analysis.shadowing import check_shadowed_names
-from nearfield.rewrite.frontend.call_arguments import sendrecv_arguments, split_arguments
+from nearfield.rewrite.analysis.statements import StatementReader
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
-from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TranslationUnit, TypeKind
-from nearfield.rewrite.frontend.conversions import NUMBER_TYPES
+from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TranslationUnit
 from nearfield.rewrite.frontend.function import LOOP_KINDS, FunctionFacts
-from nearfield.rewrite.frontend.language import (
-    has_if_initialization,
-    may_split_loop,
-)
-from nearfield.rewrite.frontend.text import identifiers_in, line_number_of, skip_blank, statement_end
+from nearfield.rewrite.frontend.language import has_if_initialization
+from nearfield.rewrite.frontend.text import line_number_of
 
 MAX_REGION_ITEMS = 40  # maximum number of statements of a region
 NUM_CONTEXT_ITEMS = 8  # statements that a longer region keeps before its first and after its last call
 _BLOCK_KINDS = (Kind.FOR_STMT, Kind.WHILE_STMT, Kind.DO_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT)
-_INVARIANT_KINDS = (*KINDS_WITHOUT_READS, Kind.TYPE_REF, Kind.INIT_LIST_EXPR)
 _ALONE_REASON = "nothing in its block could be done before or after it"
+_WILDCARD_REASON = "a rank that receives from any source could get a message that is begun with others too early"
 
 
-@dataclass
+@dataclass(frozen=True)
+class FoundRegions:
+    """The regions of a part of a function, those of inner blocks first, and the communication that is in none."""
+
+    regions: tuple[Region, ...] = ()
+    missed: tuple[MissedOptimization, ...] = ()
+
+    @staticmethod
+    def join(parts: Iterable[FoundRegions]) -> FoundRegions:
+        """Returns the regions of consecutive parts of a function."""
+        parts = list(parts)
+        regions = tuple(region for part in parts for region in part.regions)
+        return FoundRegions(regions, tuple(missed for part in parts for missed in part.missed))
+
+
+@dataclass(frozen=True)
+class HoistedDeclaration:
+    """The source offsets of the start and end of a declaration that can be hoisted to the beginning of its region."""
+
+    span: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class ClassifiedStatement:
+    """A statement of a block, and the regions of the blocks inside it. A statement that is not movable is a barrier.
+    `symbols` are those of all statements up to the next barrier."""
+
+    role: RegionItem | HoistedDeclaration | NotMovable
+    inner: FoundRegions
+    symbols: dict[str, Symbol]
+
+
+@dataclass(frozen=True)
+class StatementRun:
+    """Consecutive items of a block, and the barriers on either side; None at the beginning and the end of the block."""
+
+    items: tuple[RegionItem, ...]
+    declaration_spans: tuple[tuple[int, int], ...]
+    symbols: dict[str, Symbol]
+    barrier_before: NotMovable | None
+    barrier_after: NotMovable | None
+
+    @property
+    def calls(self) -> list[CommunicationStatement]:
+        return [item for item in self.items if isinstance(item, CommunicationStatement)]
+
+    @property
+    def barriers(self) -> list[tuple[str, NotMovable]]:
+        """Returns the barriers, each with the side of the run on which it stands."""
+        sides = (("before", self.barrier_before), ("after", self.barrier_after))
+        return [(side, barrier) for side, barrier in sides if barrier is not None]
+
+    def trim_to_calls(self) -> StatementRun:
+        """Returns the run without the items far from its calls, if it has more than MAX_REGION_ITEMS items."""
+        if len(self.items) <= MAX_REGION_ITEMS:
+            return self
+        numbers = [number for number, item in enumerate(self.items) if isinstance(item, CommunicationStatement)]
+        first, behind = max(0, numbers[0] - NUM_CONTEXT_ITEMS), numbers[-1] + NUM_CONTEXT_ITEMS + 1
+        return replace(self, items=self.items[first:behind])
+
+    def split_at(self, number: int, barrier: NotMovable) -> tuple[StatementRun, StatementRun]:
+        """Returns the items before and those after the item with the given number, which is a barrier."""
+        return (
+            replace(self, items=self.items[:number], barrier_after=barrier),
+            replace(self, items=self.items[number + 1 :], barrier_before=barrier),
+        )
+
+
+@dataclass(frozen=True)
 class RegionFinder:
     """Finds the regions of one function. `split_depth` is the number of nested loops whose iterations may be split into
     several loops; code inside the innermost of these is copied verbatim."""
@@ -67,116 +119,62 @@ class RegionFinder:
     function: FunctionFacts
     split_depth: int
     replaces_constants: bool = False
-    missed: list[MissedOptimization] = field(default_factory=list)
 
-    def find_regions(self) -> Iterator[Region]:
-        """Yields the regions of the function, those of inner blocks first."""
-        if self.function.body is not None:
-            yield from self._regions_of_block(self.function.body)
+    def find_regions(self) -> FoundRegions:
+        """Returns the regions of the function, and its communication that is in none."""
+        return self._regions_of_block(self.function.body) if self.function.body is not None else FoundRegions()
 
-    def _regions_of_block(self, block: SyntaxNode) -> Iterator[Region]:
-        """Yields the regions of a block of statements and of the blocks inside it."""
-        items: list[RegionItem] = []
-        expressions = self._new_expression_reader()
-        posted_messages: list[PostedMessage] = []
-        declaration_spans: list[tuple[int, int]] = []
-        previous_barrier: NotMovable | None = None
+    def _regions_of_block(self, block: SyntaxNode) -> FoundRegions:
+        """Returns the regions of a block of statements and of the blocks inside it."""
+        parts: list[FoundRegions] = []
+        barrier_before: NotMovable | None = None
+        for statements in _cut_after_barriers(self._classify_statements(block)):
+            parts += [statement.inner for statement in statements]
+            roles = [statement.role for statement in statements]
+            barrier_after = next((role for role in roles if isinstance(role, NotMovable)), None)
+            run = StatementRun(
+                tuple(role for role in roles if not isinstance(role, HoistedDeclaration | NotMovable)),
+                tuple(role.span for role in roles if isinstance(role, HoistedDeclaration)),
+                statements[0].symbols,
+                barrier_before,
+                barrier_after,
+            )
+            parts.append(self._regions_of_run(run))
+            barrier_before = barrier_after
+        return FoundRegions.join(parts)
+
+    # ---- first pass: what each statement of a block is
+
+    def _classify_statements(self, block: SyntaxNode) -> Iterator[ClassifiedStatement]:
+        """Yields the statements of a block, each as an item of a region, a hoisted declaration or a barrier."""
+        reader = self._new_statement_reader()
         near_statements = self._statements_near_calls(block)
         next_offsets = [*(statement.offset for statement in block.children[1:]), block.end]
-        statement_starts = [block.offset + 1, *(statement.end for statement in block.children)]
+        previous_ends = [block.offset + 1, *(statement.end for statement in block.children)]
         for number, (statement, next_offset) in enumerate(zip(block.children, next_offsets, strict=False)):
-            num_refusals = len(self.missed)
-            inner = list(self._regions_inside(statement)) if statement.kind in _BLOCK_KINDS else []
-            yield from inner
+            inner = self._regions_inside(statement)
+            symbols = reader.expressions.symbols
             try:
                 if number not in near_statements:
                     raise NotMovable("it is far from the communication", statement.line)
-                if inner and statement.kind in LOOP_KINDS:
+                if inner.regions and statement.kind in LOOP_KINDS:
                     raise NotMovable("a loop with communication of its own", statement.line)
-                check_directives_before(self.unit, statement_starts[number], statement, any_directive=bool(items))
-                if (
-                    items
-                    and statement.kind == Kind.DECL_STMT
-                    and self._can_be_hoisted(statement, block, items[0].pragma_offset)
-                ):
-                    declaration_spans.append((statement.offset, self.unit.statement_end(statement)))
-                    continue
-                region_start = items[0].start if items else statement.offset
-                items.append(self._make_item(statement, next_offset, expressions, posted_messages, region_start))
-                if not inner and statement.kind not in LOOP_KINDS:
-                    del self.missed[num_refusals:]  # reasons inside a block that is moved as a whole do not matter
+                is_first = reader.first_item is None
+                check_directives_before(self.unit, previous_ends[number], statement, any_directive=not is_first)
+                role = self._hoisted_declaration(statement, block, reader) or reader.read_item(statement, next_offset)
             except NotMovable as barrier:
-                if not inner and len(self.missed) == num_refusals and self._has_message_call(statement):
-                    self._record_refusal(
-                        statement.line, self._reason_with_line(barrier, statement.line), barrier.assumption
-                    )
-                yield from self._make_regions(
-                    items, declaration_spans, expressions, posted_messages, previous_barrier, barrier
-                )
-                items, declaration_spans, posted_messages, expressions, previous_barrier = (
-                    [],
-                    [],
-                    [],
-                    self._new_expression_reader(),
-                    barrier,
-                )
-        yield from self._make_regions(items, declaration_spans, expressions, posted_messages, previous_barrier, None)
+                yield ClassifiedStatement(barrier, self._with_refusal(inner, statement, barrier), symbols)
+                reader = self._new_statement_reader()
+                continue
+            if not inner.regions and statement.kind not in LOOP_KINDS:
+                inner = FoundRegions()  # reasons inside a block that is moved as a whole do not matter
+            yield ClassifiedStatement(role, inner, symbols)
 
-    def _can_be_hoisted(self, statement: SyntaxNode, block: SyntaxNode, start: int) -> bool:
-        """Returns whether a declaration statement can be hoisted to the offset `start`: the statements in between do
-        not use the variables, and the initial values are invariant."""
-        if self.unit.is_macro_use(statement.offset) or self.function.contains_label(block):
-            return False
-        earlier_names = identifiers_in(self.unit.text[start : statement.offset])
-        earlier_names |= {
-            word for name in earlier_names & self.unit.macros.keys() for word in identifiers_in(self.unit.macros[name])
-        }
-        for one in statement.children:
-            element_type = one.type
-            while element_type.kind in ARRAY_TYPES:
-                element_type = element_type.element_type.get_canonical()
-            is_plain = element_type.kind in (*NUMBER_TYPES, TypeKind.POINTER) or element_type.spelling.startswith(
-                "MPI_"
-            )
-            if (
-                one.kind != Kind.VAR_DECL
-                or not is_plain
-                or element_type.is_volatile_qualified()
-                or one.name in earlier_names
-            ):
-                return False
-            if one.cursor.storage_class.name in ("STATIC", "EXTERN") or not all(
-                map(self._is_invariant_value, one.children)
-            ):
-                return False
-        return True
-
-    def _is_invariant_value(self, value: SyntaxNode) -> bool:
-        """Returns whether an expression has the same value everywhere in the function."""
-        for node in value.walk():
-            if node.kind == Kind.DECL_REF_EXPR:
-                declaration = node.declaration
-                if (
-                    declaration is None
-                    or node.constant_value is None
-                    and not self.function.is_never_changed(declaration.key)
-                ):
-                    return False
-            elif node.kind not in _INVARIANT_KINDS and node.operator not in ("+", "-", "*", "/", "%"):
-                return False
-        return True
-
-    def _has_message_call(self, statement: SyntaxNode) -> bool:
-        return any(
-            statement.offset <= call.offset < statement.end and self.functions.communicates(call)
-            for call in self.function.calls
+    def _new_statement_reader(self) -> StatementReader:
+        expressions = ExpressionReader(
+            self.function, replaces_constants=self.replaces_constants, find_definition=self.functions.definition_of
         )
-
-    @staticmethod
-    def _reason_with_line(barrier: NotMovable, line: int) -> str:
-        """Returns the reason why a statement cannot be moved, with the line number of the reason if it is not
-        `line`."""
-        return barrier.reason if barrier.line in (0, line) else f"{barrier.reason} (line {barrier.line})"
+        return StatementReader(self.unit, self.functions, self.function, self.split_depth, expressions)
 
     def _statements_near_calls(self, block: SyntaxNode) -> set[int]:
         """Returns the numbers of the statements of a block that are close enough to a call to be in a region with the
@@ -198,227 +196,108 @@ class RegionFinder:
             if call.name.startswith(("MPI_", "PMPI_")) or self.functions.definition_of(call) is not None
         ]
 
-    def _regions_inside(self, statement: SyntaxNode) -> Iterator[Region]:
-        """Yields the regions of the blocks inside a statement, such as a loop body or the branches of an `if`."""
+    def _regions_inside(self, statement: SyntaxNode) -> FoundRegions:
+        """Returns the regions of the blocks inside a statement, such as a loop body or the branches of an `if`."""
         if statement.kind == Kind.COMPOUND_STMT:
-            yield from self._regions_of_block(statement)
-        elif statement.kind == Kind.IF_STMT and not has_if_initialization(statement):
-            for branch, is_true in zip(statement.children[1:], (True, False), strict=False):
-                if not is_branch_never_taken(statement.children[0], is_true, self.function):
-                    yield from self._regions_inside(branch)
-        elif statement.kind in _BLOCK_KINDS:
-            for child in statement.children:
-                yield from self._regions_inside(child)
-
-    def _new_expression_reader(self) -> ExpressionReader:
-        return ExpressionReader(
-            self.function, replaces_constants=self.replaces_constants, find_definition=self.functions.definition_of
+            return self._regions_of_block(statement)
+        if statement.kind not in _BLOCK_KINDS:
+            return FoundRegions()
+        if statement.kind != Kind.IF_STMT:
+            return FoundRegions.join(map(self._regions_inside, statement.children))
+        if has_if_initialization(statement):
+            return FoundRegions()
+        test, *branches = statement.children
+        return FoundRegions.join(
+            self._regions_inside(branch)
+            for branch, is_true in zip(branches, (True, False), strict=False)
+            if not is_branch_never_taken(test, is_true, self.function)
         )
 
-    def _make_regions(
-        self,
-        run_items: list[RegionItem],
-        declaration_spans: list[tuple[int, int]],
-        expressions: ExpressionReader,
-        posted_messages: list[PostedMessage],
-        barrier_before: NotMovable | None,
-        barrier_after: NotMovable | None,
-    ) -> Iterator[Region]:
-        """Yields a run of consecutive statements as a region if it has both communication and loop nests to move. A
-        statement of the run that cannot be moved splits the run in two. `barrier_before` and `barrier_after` are the
-        reasons why the run ends on either side."""
-        calls = [item for item in run_items if isinstance(item, CommunicationStatement)]
-        if not any(call.messages for call in calls):
-            return
-        if len(run_items) > MAX_REGION_ITEMS:
-            numbers = [number for number, item in enumerate(run_items) if isinstance(item, CommunicationStatement)]
-            run_items = run_items[max(0, numbers[0] - NUM_CONTEXT_ITEMS) : numbers[-1] + NUM_CONTEXT_ITEMS + 1]
-        if len(run_items) > MAX_REGION_ITEMS:
-            self._record_refusal(
-                calls[0].line, f"{len(run_items)} statements follow one another, which are too many to decide in time"
-            )
-            return
-        items = [replace(item, accesses=list(item.accesses)) for item in run_items]
-        if len([call for call in calls for _ in call.blocking_calls]) > 1 and has_wildcard_receives(self.functions):
-            reason = "a rank that receives from any source could get a message that is begun with others too early"
+    def _hoisted_declaration(
+        self, statement: SyntaxNode, block: SyntaxNode, reader: StatementReader
+    ) -> HoistedDeclaration | None:
+        """Returns a statement as a declaration that can be hoisted to the beginning of the current region; None if it
+        is none, or if it is the first statement."""
+        if reader.first_item is None or statement.kind != Kind.DECL_STMT:
+            return None
+        if not can_be_hoisted(statement, block, reader.first_item.pragma_offset, self.unit, self.function):
+            return None
+        return HoistedDeclaration((statement.offset, self.unit.statement_end(statement)))
+
+    def _with_refusal(self, inner: FoundRegions, statement: SyntaxNode, barrier: NotMovable) -> FoundRegions:
+        """Returns the regions inside a barrier. If the barrier sends or receives, and neither a region nor a reason is
+        known of the blocks inside it, adds the reason why it is a barrier."""
+        if inner.regions or inner.missed or not self._has_message_call(statement):
+            return inner
+        is_same_line = barrier.line in (0, statement.line)
+        reason = barrier.reason if is_same_line else f"{barrier.reason} (line {barrier.line})"
+        return self._make_refusal(statement.line, reason, barrier.assumption)
+
+    def _has_message_call(self, statement: SyntaxNode) -> bool:
+        return any(
+            statement.offset <= call.offset < statement.end and self.functions.communicates(call)
+            for call in self.function.calls
+        )
+
+    # ---- second pass: runs of items between barriers
+
+    def _regions_of_run(self, run: StatementRun) -> FoundRegions:
+        """Returns the region that a run is, if it has both communication and loop nests to move. An item that turns out
+        to be a barrier among the other items splits the run in two."""
+        if not any(call.messages for call in run.calls):
+            return FoundRegions()
+        run, line = run.trim_to_calls(), run.calls[0].line
+        if len(run.items) > MAX_REGION_ITEMS:
+            reason = f"{len(run.items)} statements follow one another, which are too many to decide in time"
+            return self._make_refusal(line, reason)
+        try:
+            region = self._make_region(run)
+        except NotMovable as barrier:
+            number = next((n for n, item in enumerate(run.items) if self._spans_line(item, barrier.line)), None)
+            if number is None or isinstance(run.items[number], CommunicationStatement):
+                return self._make_refusal(barrier.line, barrier.reason, barrier.assumption)
+            return FoundRegions.join(map(self._regions_of_run, run.split_at(number, barrier)))
+        if any(access.base.dimension_sizes for nest in region.nests for access in nest.accesses):
+            return FoundRegions((region,))
+        barrier_texts = "; ".join(f"{side} it, at line {stop.line}: {stop.reason}" for side, stop in run.barriers)
+        reason = f"what stands beside it may not be passed: {barrier_texts}" if barrier_texts else _ALONE_REASON
+        return self._make_refusal(line, reason, next((one.assumption for _, one in run.barriers if one.assumption), ""))
+
+    def _make_region(self, run: StatementRun) -> Region:
+        """Returns the items of a run as a region, in which what each item accesses is known with respect to the others.
+        Raises NotMovable, with the line of an item, if an item is a barrier among the others."""
+        items = [replace(item, accesses=list(item.accesses)) for item in run.items]
+        if sum(len(call.blocking_calls) for call in run.calls) > 1 and has_wildcard_receives(self.functions):
             items = [
-                replace(item, unsplittable_reason=item.unsplittable_reason or reason)
+                replace(item, unsplittable_reason=item.unsplittable_reason or _WILDCARD_REASON)
                 if isinstance(item, CommunicationStatement)
                 else item
                 for item in items
             ]
-        region = Region(self.function.name, items, expressions.symbols, calls[0].line, declaration_spans)
-        region = region.subregion(items, region.line)
-        try:
-            replace_members_by_structures(region)
-            writes = [access for item in region.items for access in item.accesses if access.is_write]
-            privatize_scalars(region, self.function)
-            remove_modified_symbols(region, writes)
-            check_shadowed_names(region, self.function)
-        except NotMovable as barrier:
-            barrier_index = next(
-                (n for n, item in enumerate(run_items) if self._item_spans_line(item, barrier.line)), None
-            )
-            if barrier_index is None or isinstance(run_items[barrier_index], CommunicationStatement):
-                self._record_refusal(barrier.line, barrier.reason, barrier.assumption)
-                return
-            yield from self._make_regions(
-                run_items[:barrier_index], declaration_spans, expressions, posted_messages, barrier_before, barrier
-            )
-            yield from self._make_regions(
-                run_items[barrier_index + 1 :], declaration_spans, expressions, posted_messages, barrier, barrier_after
-            )
-            return
-        if not any(access.base.dimension_sizes for nest in region.nests for access in nest.accesses):
-            stops = [
-                (side, stop)
-                for side, stop in (("before", barrier_before), ("after", barrier_after))
-                if stop is not None
-            ]
-            barrier_texts = "; ".join(f"{side} it, at line {stop.line}: {stop.reason}" for side, stop in stops)
-            reason = f"what stands beside it may not be passed: {barrier_texts}" if barrier_texts else _ALONE_REASON
-            self._record_refusal(
-                calls[0].line, reason, next((stop.assumption for _, stop in stops if stop.assumption), "")
-            )
-            return
-        yield region
+        line, spans = run.calls[0].line, list(run.declaration_spans)
+        region = Region(self.function.name, items, run.symbols, line, spans).subregion(items, line)
+        replace_members_by_structures(region)
+        writes = [access for item in region.items for access in item.accesses if access.is_write]
+        privatize_scalars(region, self.function)
+        remove_modified_symbols(region, writes)
+        check_shadowed_names(region, self.function)
+        return region
 
-    def _item_spans_line(self, item: RegionItem, line: int) -> bool:
+    def _spans_line(self, item: RegionItem, line: int) -> bool:
         return line_number_of(self.unit.text, item.start) <= line <= line_number_of(self.unit.text, item.end)
 
-    def _record_refusal(self, line: int, reason: str, assumption: str = "") -> None:
-        missed = MissedOptimization(line, reason, self.function.name, assumption)
-        if missed not in self.missed:
-            self.missed.append(missed)
+    def _make_refusal(self, line: int, reason: str, assumption: str = "") -> FoundRegions:
+        """Returns no region but the reason why the communication at a line is in none."""
+        return FoundRegions(missed=(MissedOptimization(line, reason, self.function.name, assumption),))
 
-    # ---- a statement as an item of a region
 
-    def _make_item(
-        self,
-        statement: SyntaxNode,
-        next_offset: int,
-        expressions: ExpressionReader,
-        posted_messages: list[PostedMessage],
-        region_start: int,
-    ) -> RegionItem:
-        """Returns a statement as a loop nest or, if it communicates, as a call. `next_offset` is the source offset of
-        the next statement, `region_start` that of the first statement of the region. Raises NotMovable if nothing can
-        be moved across the statement."""
-        if statement.kind == Kind.DECL_STMT:
-            raise NotMovable("a variable is declared", statement.line)
-        text = self.unit.text
-        end = self._statement_end(statement, next_offset)
-        check_directives_inside(self.unit, statement, end)
-        trial_messages = list(posted_messages)
-        pragma_offset, pragmas = pragmas_above(self.unit, statement)
-        is_indivisible = not all(map(may_split_loop, pragmas))
-        loops, body = ([], statement) if is_indivisible else self._peel_loops(statement, expressions)
-        collector = CommunicationCollector(
-            expressions, self.functions, posted_messages=trial_messages, region_start=region_start, statement_end=end
-        )
-        for loop, node in loops:
-            collector.add_header_reads(node)
-            collector.make_iterator_private(node, induction_variable_key(node), loop)
-            expressions.value_by_declaration[induction_variable_key(node)] = Polynomial.from_symbol(loop.iterator.key)
-        try:
-            collector.collect_accesses(body)
-        finally:
-            expressions.value_by_declaration.clear()
-        start = statement.offset
-        accesses = collector.accesses
-        if not collector.call_names:
-            begin = skip_blank(text, body.offset)
-            body_span = begin, statement_end(text, begin)
-            item: RegionItem = LoopNest([loop for loop, _ in loops], accesses, start, end, body_span, statement.line)
-            if not loops and statement.kind not in (Kind.FOR_STMT, Kind.IF_STMT, Kind.COMPOUND_STMT):
-                self._require_known_effects(accesses, statement)
-        else:
-            if loops:
-                accesses = [replace(one, loops=(*(loop for loop, _ in loops), *one.loops)) for one in accesses]
-            item = CommunicationStatement(
-                start, end, statement.line, ", ".join(dict.fromkeys(collector.call_names)), accesses,
-                collector.messages, collector.begins_messages, collector.completes_messages,
-            )  # fmt: skip
-            call = statement.without_casts
-            if call.kind == Kind.CALL_EXPR and call.name == "MPI_Sendrecv":
-                item.sendrecv_arguments = sendrecv_arguments(call)
-            item.is_plain_wait = is_plain_wait(statement, self.function)
-            self._record_blocking_calls(item, statement, collector)
-            posted_messages[:] = trial_messages
-            accesses.append(Access(OUTPUT_STREAM, (), False, statement.line))
-        item.outer_iterators = collector.outer_iterators
-        item.pragma_offset = pragma_offset
-        if isinstance(item, LoopNest) and item.loops:
-            item.loops[0] = replace(item.loops[0], pragmas=pragmas)
-            if PRAGMA.search(text[item.start : item.body_span[0]]):
-                raise NotMovable("a pragma stands between its loops", item.line)
-        return item
-
-    def _record_blocking_calls(
-        self, communication: CommunicationStatement, statement: SyntaxNode, collector: CommunicationCollector
-    ) -> None:
-        """Records in `communication.blocking_calls` the blocking MPI calls of a statement whose begin and completion
-        can be separated, or in `communication.unsplittable_reason` the reason why they cannot."""
-        calls = find_blocking_calls(statement, self.functions.communicates)
-        if not calls or any(
-            part.offset not in collector.access_numbers_by_call or self.unit.is_macro_use(part.offset)
-            for part, _ in calls
-        ):
-            return
-        communication.unsplittable_reason = next(
-            (why for part, _ in calls if (why := unsplittable_reason(part.without_casts, self.function))), ""
-        )
-        if any(
-            len(collector.access_numbers_by_call[part.offset]) < len(NONBLOCKING_EQUIVALENTS[part.without_casts.name])
-            for part, _ in calls
-        ):
-            communication.unsplittable_reason = (
-                "a message is of a variable that its block declares, and that ends with it"
-            )
-        for part, is_in_block in calls:
-            argument_texts = tuple(split_arguments(part.without_casts))
-            end = self.unit.statement_end(part)
-            communication.blocking_calls.append(
-                BlockingCall(
-                    part.without_casts.name,
-                    argument_texts,
-                    part.offset,
-                    end,
-                    collector.access_numbers_by_call[part.offset],
-                    is_in_block,
-                )
-            )
-
-    def _statement_end(self, statement: SyntaxNode, next_offset: int) -> int:
-        """Returns the source offset at which a statement ends. Raises NotMovable if a macro hides the end."""
-        end = self.unit.statement_end(statement)
-        if end > next_offset or (self.unit.is_macro_use(statement.offset) and end < statement.end):
-            raise NotMovable("a macro hides where it ends", statement.line)
-        return end
-
-    def _require_known_effects(self, accesses: Sequence[object], statement: SyntaxNode) -> None:
-        """Raises NotMovable for a statement without known memory accesses, since its effects are unknown."""
-        if not accesses:
-            raise NotMovable("its effects are not known", statement.line)
-
-    def _peel_loops(
-        self, node: SyntaxNode, expressions: ExpressionReader
-    ) -> tuple[list[tuple[Loop, SyntaxNode]], SyntaxNode]:
-        """Returns the canonical loops around the innermost part of a loop nest, at most `split_depth`, and the
-        innermost part."""
-        loops: list[tuple[Loop, SyntaxNode]] = []
-        outer_values = dict(expressions.value_by_declaration)
-        while len(loops) < self.split_depth and node.kind == Kind.FOR_STMT:
-            loop = canonical_loop(node, expressions)
-            if isinstance(loop, str) or secondary_induction_variables(node):
-                break
-            loops.append((loop, node))
-            expressions.value_by_declaration[induction_variable_key(node)] = Polynomial.from_symbol(loop.iterator.key)
-            node = node.children[-1]
-            if node.kind == Kind.COMPOUND_STMT and len(node.children) == 1 and len(loops) < self.split_depth:
-                inner = node.children[0]
-                is_canonical = inner.kind == Kind.FOR_STMT and not isinstance(canonical_loop(inner, expressions), str)
-                if is_canonical and not secondary_induction_variables(inner):
-                    node = inner
-        expressions.value_by_declaration = outer_values
-        return loops, node
+def _cut_after_barriers(statements: Iterable[ClassifiedStatement]) -> Iterator[Sequence[ClassifiedStatement]]:
+    """Yields the statements of a block in sequences, each of which ends with a barrier or at the end of the block."""
+    sequence: list[ClassifiedStatement] = []
+    for statement in statements:
+        sequence.append(statement)
+        if isinstance(statement.role, NotMovable):
+            yield sequence
+            sequence = []
+    if sequence:
+        yield sequence
