@@ -1,19 +1,25 @@
 """Collects the memory accesses of a statement, each with the loops and conditions around it inside the statement. An
-access whose index is unknown is widened to the whole array. A statement with unknown side effects raises NotMovable.
-
-The file is long because it is one walk over the syntax tree, all handlers of which share the state of the walk."""
+access whose index is unknown is widened to the whole array. A statement with unknown side effects raises NotMovable."""
 
 from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nearfield.rewrite.analysis.conditions import branch_conditions, is_branch_never_taken
-from nearfield.rewrite.analysis.expressions import ExpressionReader, NotAffine, Pointer, source_text_of
-from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call, unknown_call_reason
+from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, source_text_of
+from nearfield.rewrite.analysis.library_calls import (
+    PRINT_FUNCTIONS,
+    TERMINATING_FUNCTIONS,
+    ArgumentUse,
+    is_library_call,
+    is_pure_call,
+    library_argument_uses,
+    unknown_call_reason,
+)
 from nearfield.rewrite.analysis.loop_bounds import (
     canonical_loop,
     has_entry_by_case,
@@ -21,64 +27,33 @@ from nearfield.rewrite.analysis.loop_bounds import (
     is_within,
     secondary_induction_variables,
 )
+from nearfield.rewrite.analysis.lvalue_accesses import LvalueAccessCollector
+from nearfield.rewrite.analysis.parameters import is_lvalue, is_supported_parameter
 from nearfield.rewrite.analysis.polynomials import Polynomial
-from nearfield.rewrite.analysis.program import Access, BaseObject, Condition, Loop, NotMovable
+from nearfield.rewrite.analysis.program import BaseObject, Loop, NotMovable
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TypeKind
 from nearfield.rewrite.frontend.conversions import INTEGER_TYPES
-from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS, FunctionFacts, is_container
+from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS, FunctionFacts
 from nearfield.rewrite.frontend.language import (
     KINDS_EVALUATING_CHILDREN,
     declares_no_object,
     describe_node_kind,
     find_refused_pragma,
     has_if_initialization,
-    is_trivial_type,
     variable_refusal_reason,
 )
 
-_PRINT_FUNCTIONS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
-_COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
-# C library functions that write to the memory behind their first argument.
-_STRING_WRITE_FUNCTIONS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
-_FORMAT_POSITION_BY_FUNCTION = {
-    "printf": 0,
-    "fprintf": 1,
-    "sprintf": 1,
-    "snprintf": 2,
-}  # position of the format string among the arguments
-_PERCENT_N_CONVERSION = re.compile(
-    r"%[-+ #0-9.*']*(?:hh|h|ll|l|j|z|t|q|L)?n"
-)  # a conversion that writes to an argument
-_TERMINATING_FUNCTIONS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
 OUTPUT_STREAM = BaseObject("output", "what is printed", "scalar", "stream")
 _MAX_CALL_DEPTH = 4  # maximum depth of nested calls
 
 
 @dataclass
-class ControlContext:
-    """The loops and conditions around the code that is being analysed, up to the statement whose accesses are
-    collected."""
-
-    loops: tuple[Loop, ...] = ()
-    conditions: tuple[Condition, ...] = ()
-    is_breakable: bool = False  # inside a loop of the statement, so that break and continue stay in the statement
-    entered_callees: tuple[FunctionFacts, ...] = ()  # callees that are being analysed, in which `return` is allowed
-    is_unconditional: bool = True  # executed exactly once per execution of the statement, under no condition
-
-
-@dataclass
-class AccessCollector:
+class AccessCollector(LvalueAccessCollector):
     """Walks the syntax tree of one statement in textual order and records its memory accesses."""
 
-    reader: ExpressionReader
     functions: ProgramFunctions
-    accesses: list[Access] = field(default_factory=list)
-    private_variables: set[int] = field(
-        default_factory=set
-    )  # declarations of variables that the statement itself declares
-    context: ControlContext = field(default_factory=ControlContext)
-    outer_iterators: set[int] = field(default_factory=set)  # loop iterators that are declared outside of the statement
+    outer_iterators: set[int] = field(default_factory=set, init=False)  # loop iterators declared outside the statement
 
     def collect_accesses(self, node: SyntaxNode) -> None:
         """Adds the memory accesses of a statement or an expression. Raises NotMovable for jumps out of it and for
@@ -137,16 +112,6 @@ class AccessCollector:
         for child in node.children:
             self.declare_variable(child)
 
-    @contextlib.contextmanager
-    def nested_context(self, **changes: Any) -> Iterator[None]:
-        """Replaces attributes of `context` for the duration of a `with` block."""
-        outer_context = self.context
-        self.context = replace(outer_context, **changes)
-        try:
-            yield
-        finally:
-            self.context = outer_context
-
     # ---- declarations and assignments
 
     def declare_variable(self, node: SyntaxNode) -> None:
@@ -199,93 +164,6 @@ class AccessCollector:
             self._add_lvalue_access(target, is_write=False)
         self._add_lvalue_access(target, is_write=True)
 
-    def _add_lvalue_access(self, node: SyntaxNode, *, is_write: bool) -> None:
-        """Adds the access to an lvalue, and the reads of its indices. Variables that the statement declares are
-        omitted."""
-        node = node.without_casts
-        if node.kind == Kind.UNARY_OPERATOR and node.operator in ("++", "--"):
-            raise NotMovable("it uses the result of an increment", node.line)
-        if node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.key in self.private_variables:
-            return
-        if (
-            node.kind == Kind.DECL_REF_EXPR
-            and node.declaration
-            and node.declaration.key in self.reader.value_by_declaration
-        ):
-            has_known_address = isinstance(self.reader.value_by_declaration[node.declaration.key], Pointer)
-            if is_write and not (has_known_address and node.declaration.type.kind == TypeKind.LVALUEREFERENCE):
-                raise NotMovable(f"it changes {node.name}", node.line)
-            if not has_known_address:
-                return
-        if node.type.is_volatile_qualified() or node.type.kind == TypeKind.ATOMIC:
-            raise NotMovable(f"{source_text_of(node)} is volatile or atomic", node.line)
-        if is_write and node.type.kind == TypeKind.POINTER:
-            raise NotMovable(f"it changes the pointer {source_text_of(node)}", node.line)
-        pointer = self.reader.address_of_lvalue(node)
-        self._add_index_reads(node)
-        if not self._is_in_declared_variable(pointer, node):
-            self.add_access(pointer, is_write=is_write, line=node.line)
-
-    def _is_in_declared_variable(self, pointer: Pointer, node: SyntaxNode) -> bool:
-        """Returns whether an address lies in a variable that the analysed statement itself declares. Raises NotMovable
-        if it lies behind a pointer that is such a variable."""
-        base = pointer.base
-        if base.declaration_key not in self.private_variables:
-            return False
-        if "->" in base.key or pointer.indices and base.object_kind in ("pointer", "rows"):
-            raise NotMovable(f"it is not known where {base.text} points", node.line)
-        return True
-
-    def add_access(self, pointer: Pointer, *, is_write: bool, line: int, is_message: bool = False) -> None:
-        """Adds an access to an address, under the current loops and conditions."""
-        base, indices, context = pointer.base, pointer.indices, self.context
-        self.accesses.append(
-            Access(
-                base,
-                indices,
-                is_write,
-                line,
-                context.loops,
-                context.conditions,
-                is_message,
-                pointer.unknown_index_reason,
-            )
-        )
-
-    def _add_index_reads(self, node: SyntaxNode) -> None:
-        """Adds the reads of the array indices and pointers from which an lvalue's address is computed."""
-        node = node.without_casts
-        if node.kind == Kind.ARRAY_SUBSCRIPT_EXPR:
-            array, index = node.children
-            self.collect_accesses(index.without_casts)
-            self._add_index_reads(array)
-        elif node.kind == Kind.CALL_EXPR and node.name == "operator[]":
-            self.collect_accesses(node.children[-1].without_casts)
-            self._add_index_reads(node.children[0])
-        elif (
-            node.kind == Kind.MEMBER_REF_EXPR
-            and node.children
-            or node.kind == Kind.UNARY_OPERATOR
-            and node.operator in ("*", "&")
-        ):
-            self._add_index_reads(node.children[0])
-        elif node.kind == Kind.BINARY_OPERATOR:
-            for child in node.children:
-                if child.type.kind in (TypeKind.POINTER, *ARRAY_TYPES):
-                    self._add_index_reads(child)
-                else:
-                    self.collect_accesses(child.without_casts)
-        elif node.kind == Kind.DECL_REF_EXPR and node.declaration and node.declaration.type.kind == TypeKind.POINTER:
-            self._add_pointer_read(node, node.declaration.key)
-
-    def _add_pointer_read(self, node: SyntaxNode, declaration_key: int) -> None:
-        """Adds the read of a pointer variable, as opposed to the memory that it points to."""
-        if declaration_key not in self.private_variables and declaration_key not in self.reader.value_by_declaration:
-            base = replace(
-                self.reader.pointer_value(node).base, object_kind="scalar", element_type="pointer", dimension_sizes=()
-            )
-            self.accesses.append(Access(replace(base, key=f"&{base.key}"), (), False, node.line))
-
     # ---- function calls
 
     def _collect_call(self, node: SyntaxNode) -> None:
@@ -299,43 +177,26 @@ class AccessCollector:
         if definition is not None:
             self._collect_callee(node, definition)
             return
-        is_library = is_library_call(node)
-        if is_library and node.name in (*_PRINT_FUNCTIONS, *_COPY_FUNCTIONS, *_STRING_WRITE_FUNCTIONS):
-            self._collect_library_call(node)
-        elif not is_library or node.name not in _TERMINATING_FUNCTIONS:
-            if not is_pure_call(node):
-                raise NotMovable(unknown_call_reason(node), node.line)
-            for argument in node.arguments:
-                self.collect_accesses(argument.without_casts)
+        if is_library_call(node) and node.name in TERMINATING_FUNCTIONS:
+            return
+        if (uses := library_argument_uses(node)) is not None:
+            self._collect_library_call(node, uses)
+            return
+        if not is_pure_call(node):
+            raise NotMovable(unknown_call_reason(node), node.line)
+        for argument in node.arguments:
+            self.collect_accesses(argument.without_casts)
 
-    def _collect_library_call(self, node: SyntaxNode) -> None:
+    def _collect_library_call(self, node: SyntaxNode, uses: Sequence[tuple[SyntaxNode, ArgumentUse]]) -> None:
         """Adds the accesses of a C library function that prints or copies. Printing counts as a write to OUTPUT_STREAM,
         so that output keeps its order, also relative to messages."""
-        arguments = node.arguments
-        if (format_position := _FORMAT_POSITION_BY_FUNCTION.get(node.name)) is not None:
-            literal = arguments[format_position].without_casts
-            if literal.kind != Kind.STRING_LITERAL or _PERCENT_N_CONVERSION.search(literal.name):
-                raise NotMovable(f"what {node.name} writes is known only when it runs", node.line)
-        if node.name in _PRINT_FUNCTIONS:
-            for argument in arguments:
-                if (
-                    argument.without_casts.type.kind in (TypeKind.POINTER, *ARRAY_TYPES)
-                    and argument.without_casts.kind != Kind.STRING_LITERAL
-                ):
-                    self._add_whole_array_access(argument, is_write=False)
-                else:
-                    self.collect_accesses(argument.without_casts)
-            self.add_access(Pointer(OUTPUT_STREAM, ()), is_write=True, line=node.line)
-            return
-        for place, argument in enumerate(arguments):
-            if place == 0:
-                self._add_whole_array_access(argument, is_write=True)
-            elif argument.without_casts.kind == Kind.STRING_LITERAL:
-                continue
-            elif argument.without_casts.type.kind in (TypeKind.POINTER, *ARRAY_TYPES):
-                self._add_whole_array_access(argument, is_write=False)
-            else:
+        for argument, use in uses:
+            if use is ArgumentUse.VALUE:
                 self.collect_accesses(argument.without_casts)
+            else:
+                self._add_whole_array_access(argument, is_write=use is ArgumentUse.WRITTEN_MEMORY)
+        if node.name in PRINT_FUNCTIONS:
+            self.add_access(Pointer(OUTPUT_STREAM, ()), is_write=True, line=node.line)
 
     def _add_whole_array_access(self, node: SyntaxNode, *, is_write: bool) -> None:
         """Adds an access to all elements of the array that a pointer points into."""
@@ -371,7 +232,7 @@ class AccessCollector:
         parameters = [child for child in callee.node.children if child.kind == Kind.PARM_DECL]
         if len(arguments) != len(parameters):
             raise NotMovable(f"it calls {callee.name} with other arguments than it has", node.line)
-        unsupported = next((one for one in parameters if not _is_supported_parameter(one)), None)
+        unsupported = next((one for one in parameters if not is_supported_parameter(one)), None)
         if unsupported is not None:
             reason = f"it calls {callee.name}, whose parameter {unsupported.name} is not understood"
             raise NotMovable(reason, node.line)
@@ -382,39 +243,47 @@ class AccessCollector:
                 f"it calls {callee.name}, and the pragma there is not known to allow it: {pragma}", node.line
             )
         argument_values = [self._argument_value(*pair) for pair in zip(arguments, parameters, strict=True)]
-        reader, outer_values, outer_private = (
-            self.reader,
-            dict(self.reader.value_by_declaration),
-            set(self.private_variables),
-        )
-        outer_function, was_in_callee, first_access = reader.function, reader.is_in_callee, len(self.accesses)
-        for parameter, argument_value in zip(parameters, argument_values, strict=True):
-            if parameter.type.kind == TypeKind.LVALUEREFERENCE:
-                reader.value_by_declaration[parameter.key] = argument_value
-                continue
-            is_changed = bool(callee.changes.get(parameter.key)) or parameter.key in callee.address_taken
-            reader.value_by_declaration[parameter.key] = None if is_changed else argument_value
-            if not isinstance(argument_value, Pointer) or is_changed:
-                self.private_variables.add(parameter.key)
-        reader.function, reader.is_in_callee = callee, True
-        has_return = any(one.kind == Kind.RETURN_STMT for one in body.walk())
-        is_unconditional, entered_callees = (
-            self.context.is_unconditional and not has_return,
-            (*self.context.entered_callees, callee),
-        )
+        first_access = len(self.accesses)
         try:
-            with self.nested_context(
-                entered_callees=entered_callees, is_breakable=False, is_unconditional=is_unconditional
-            ):
+            with self._inside_callee(callee):
+                for parameter, value in zip(parameters, argument_values, strict=True):
+                    self._bind_parameter(parameter, value, callee)
                 self.collect_accesses(body)
         except NotMovable as refusal:
             reason = f"it calls {callee.name}, and there, at line {refusal.line}: {refusal.reason}"
             raise NotMovable(reason, node.line, refusal.assumption) from refusal
-        finally:
-            reader.function, reader.is_in_callee = outer_function, was_in_callee
-            reader.value_by_declaration, self.private_variables = outer_values, outer_private
         for access_number in range(first_access, len(self.accesses)):
             self.accesses[access_number] = replace(self.accesses[access_number], line=node.line)
+
+    @contextlib.contextmanager
+    def _inside_callee(self, callee: FunctionFacts) -> Iterator[None]:
+        """Makes the body of a callee the code that is analysed for the duration of a `with` block."""
+        reader = self.reader
+        outer = reader.function, reader.is_in_callee, reader.value_by_declaration, self.private_variables
+        has_return = any(one.kind == Kind.RETURN_STMT for one in callee.body.walk()) if callee.body else False
+        reader.function, reader.is_in_callee = callee, True
+        reader.value_by_declaration, self.private_variables = dict(outer[2]), set(outer[3])
+        try:
+            with self.nested_context(
+                entered_callees=(*self.context.entered_callees, callee),
+                is_breakable=False,
+                is_unconditional=self.context.is_unconditional and not has_return,
+            ):
+                yield
+        finally:
+            reader.function, reader.is_in_callee, reader.value_by_declaration, self.private_variables = outer
+
+    def _bind_parameter(self, parameter: SyntaxNode, value: Polynomial | Pointer | None, callee: FunctionFacts) -> None:
+        """Lets a parameter of a callee stand for the value or address of its argument; unless the parameter is a
+        reference or a pointer that never changes, accesses to it are private to the callee."""
+        reader = self.reader
+        if parameter.type.kind == TypeKind.LVALUEREFERENCE:
+            reader.value_by_declaration[parameter.key] = value
+            return
+        is_changed = bool(callee.changes.get(parameter.key)) or parameter.key in callee.address_taken
+        reader.value_by_declaration[parameter.key] = None if is_changed else value
+        if not isinstance(value, Pointer) or is_changed:
+            self.private_variables.add(parameter.key)
 
     def _record_wrap_bits(self, declaration: SyntaxNode, value: SyntaxNode) -> None:
         """Records whether the value of a variable or a parameter may be an unsigned number that has wrapped."""
@@ -435,7 +304,7 @@ class AccessCollector:
                     )
                 return self.reader.pointer_value(argument)
             if kind == TypeKind.LVALUEREFERENCE:
-                if not _is_lvalue(argument):
+                if not is_lvalue(argument):
                     raise NotMovable(f"a reference to a temporary is made of {source_text_of(argument)}", argument.line)
                 self._add_index_reads(argument.without_casts)
                 return self.reader.address_of_lvalue(argument)
@@ -540,40 +409,6 @@ class AccessCollector:
 def is_structure_member(pointer: Pointer) -> bool:
     """Returns whether a pointer points to a member of a structure."""
     return bool(re.search(r"\.|->", pointer.base.key.partition("@")[2] or pointer.base.key))
-
-
-def _is_supported_parameter(parameter: SyntaxNode) -> bool:
-    """Returns whether a function parameter is a plain object or a reference to an lvalue, and has no attributes and no
-    default value."""
-    type_ = parameter.type
-    if type_.kind == TypeKind.LVALUEREFERENCE:
-        type_ = type_.get_pointee().get_canonical()
-        known = is_trivial_type(type_) or is_container(parameter)
-    else:
-        known = is_trivial_type(type_)
-    return (
-        known
-        and not any(child.kind.is_attribute() for child in parameter.children)
-        and not _has_default_value(parameter)
-    )
-
-
-def _has_default_value(parameter: SyntaxNode) -> bool:
-    extent = parameter.cursor.extent
-    return "=" in parameter.unit.text[parameter.name_offset : extent.end.offset]
-
-
-def _is_lvalue(node: SyntaxNode) -> bool:
-    """Returns whether an expression denotes an object in memory, without a conversion to a temporary."""
-    kinds = (Kind.DECL_REF_EXPR, Kind.ARRAY_SUBSCRIPT_EXPR, Kind.MEMBER_REF_EXPR, Kind.UNARY_OPERATOR, Kind.CALL_EXPR)
-    inner = node
-    while inner.kind in (Kind.PAREN_EXPR, Kind.UNEXPOSED_EXPR) and len(inner.children) == 1:
-        if inner.kind == Kind.UNEXPOSED_EXPR and inner.type.kind != inner.children[0].type.kind:
-            return False
-        inner = inner.children[0]
-    if inner.kind == Kind.UNARY_OPERATOR:
-        return inner.operator == "*"
-    return inner.kind in kinds and (inner.kind != Kind.CALL_EXPR or inner.name == "operator[]")
 
 
 # Jump statements, which are supported only if the loop or function that they leave is part of the analysed statement.

@@ -1,9 +1,14 @@
-"""Recognises calls of library functions without side effects, and explains which other calls have unknown effects."""
+"""Recognises calls of library functions whose effects are known, and explains which other calls have unknown
+effects."""
 
 from __future__ import annotations
 
+import enum
+import re
+
 from nearfield.rewrite.analysis.expressions import source_text_of
-from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TypeKind
+from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TypeKind
 from nearfield.rewrite.frontend.conversions import NUMBER_TYPES
 
 # Functions of the C and C++ libraries that only read their arguments.
@@ -13,6 +18,24 @@ _MATH_FUNCTIONS = (
 )
 PURE_FUNCTIONS = frozenset(name + ending for name in _MATH_FUNCTIONS.split() for ending in ("", "f", "l"))
 PURE_FUNCTIONS |= {"abs", "labs", "llabs", "max", "min", "isnan", "isinf", "signbit", "real", "imag", "conj", "norm"}
+
+PRINT_FUNCTIONS = ("printf", "fprintf", "puts", "fputs", "putchar", "fflush")
+TERMINATING_FUNCTIONS = ("__assert_fail", "abort")  # functions that end the program; correct programs do not call them
+# Functions that write to the memory behind their first argument.
+_COPY_FUNCTIONS = ("memcpy", "memmove", "memset")
+_STRING_WRITE_FUNCTIONS = ("sprintf", "snprintf", "strcpy", "strncpy", "strcat", "strncat")
+# Position of the format string among the arguments.
+_FORMAT_POSITION_BY_FUNCTION = {"printf": 0, "fprintf": 1, "sprintf": 1, "snprintf": 2}
+# A conversion in a format string that writes to an argument.
+_PERCENT_N_CONVERSION = re.compile(r"%[-+ #0-9.*']*(?:hh|h|ll|l|j|z|t|q|L)?n")
+
+
+class ArgumentUse(enum.Enum):
+    """The use that a library function makes of an argument: of its value, or of the memory that it points to."""
+
+    VALUE = enum.auto()
+    READ_MEMORY = enum.auto()
+    WRITTEN_MEMORY = enum.auto()
 
 
 def is_library_call(call: SyntaxNode) -> bool:
@@ -37,6 +60,30 @@ def is_pure_call(call: SyntaxNode) -> bool:
     arguments = [one.type for one in call.arguments]
     numbers = all(one.kind in (*NUMBER_TYPES, TypeKind.COMPLEX) or "complex<" in one.spelling for one in arguments)
     return call.name in PURE_FUNCTIONS and numbers and is_library_call(call)
+
+
+def library_argument_uses(call: SyntaxNode) -> list[tuple[SyntaxNode, ArgumentUse]] | None:
+    """Returns the arguments of a C library function that prints or copies, each with its use; None for other functions.
+    Raises NotMovable if the format string may write to an argument."""
+    is_print = call.name in PRINT_FUNCTIONS
+    if not (is_print or call.name in (*_COPY_FUNCTIONS, *_STRING_WRITE_FUNCTIONS)) or not is_library_call(call):
+        return None
+    arguments = call.arguments
+    if (format_position := _FORMAT_POSITION_BY_FUNCTION.get(call.name)) is not None:
+        literal = arguments[format_position].without_casts
+        if literal.kind != Kind.STRING_LITERAL or _PERCENT_N_CONVERSION.search(literal.name):
+            raise NotMovable(f"what {call.name} writes is known only when it runs", call.line)
+    uses = []
+    for position, argument in enumerate(arguments):
+        if position == 0 and not is_print:
+            uses.append((argument, ArgumentUse.WRITTEN_MEMORY))
+        elif argument.without_casts.kind == Kind.STRING_LITERAL:
+            continue
+        elif argument.without_casts.type.kind in (TypeKind.POINTER, *ARRAY_TYPES):
+            uses.append((argument, ArgumentUse.READ_MEMORY))
+        else:
+            uses.append((argument, ArgumentUse.VALUE))
+    return uses
 
 
 def unknown_call_reason(node: SyntaxNode) -> str:
