@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -222,8 +223,7 @@ def test_damaged_text_is_not_proved(
     def damaged(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
         assert old in made.text
-        made.text = made.text[::-1].replace(old[::-1], new[::-1], 1)[::-1]
-        return made
+        return replace(made, text=made.text[::-1].replace(old[::-1], new[::-1], 1)[::-1])
 
     monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
     found = analyze(LISTING, arguments, transformation_names=frozenset({"warm-send"}))
@@ -244,9 +244,9 @@ def test_a_damaged_begin_is_not_proved(
 
     def damaged(self: object, *given: object) -> object:
         made = emit(self, *given)  # type: ignore[arg-type]
-        made.text, count = re.subn(old, new, made.text)
+        text, count = re.subn(old, new, made.text)
         assert count
-        return made
+        return replace(made, text=text)
 
     monkeypatch.setattr(driver.RegionEmitter, "emit", damaged)
     found = analyze(LISTING, arguments, transformation_names=frozenset({"overlap"}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,8 +159,7 @@ def test_damaged_pieces_are_not_proved(
         made = emit(self, *given)  # type: ignore[arg-type]
         if old in made.text:
             damaged.append(made.text)
-        made.text = made.text.replace(old, new, 1)
-        return made
+        return replace(made, text=made.text.replace(old, new, 1))
 
     monkeypatch.setattr(driver.RegionEmitter, "emit", emitted)
     found = analysed(tmp_path, arguments, step(MAKE + CALL + USE))

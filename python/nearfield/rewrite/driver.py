@@ -412,7 +412,7 @@ class FileAnalyzer:
         ]
         original = self.text[replaced_span(model.region)[0] : model.region.end]
         if "\r\n" in original:
-            emitted.text = re.sub(r"(?<!\r)\n", "\r\n", emitted.text)
+            emitted = replace(emitted, text=re.sub(r"(?<!\r)\n", "\r\n", emitted.text))
         if emitted.text in recorded_texts or _is_unchanged(emitted, model.region, original):
             return f"{UNCHANGED_REASON_PREFIX} {transformation.name} would have it"
         fallback = self._variant_by_region_and_name.get(key)

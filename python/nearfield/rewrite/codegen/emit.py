@@ -1,57 +1,63 @@
-"""Writes a new order of a region as C code: calls and whole loop nests verbatim, parts of nests as new loops."""
+"""Writes a new order of a region as C code: calls and whole loop nests verbatim, parts of nests as new loops.
+
+The order is first normalized to paragraphs, each a list of pieces of code (`paragraphs.py`). Then each piece of code is
+written for itself. At the end, the paragraphs are joined, with blank lines in between if the region has some."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import islpy as isl
 
 from nearfield.rewrite.analysis.program import NONBLOCKING_EQUIVALENTS, BlockingCall, CommunicationStatement, LoopNest
 from nearfield.rewrite.codegen.chunk_code import ChunkCode
-from nearfield.rewrite.codegen.code import LoopStyle, LoopWriter, NotExpressible, c_names_of_parameters, expression_to_c
+from nearfield.rewrite.codegen.code import LoopStyle, LoopWriter, NotExpressible
+from nearfield.rewrite.codegen.guard import GuardedCode, write_guard
+from nearfield.rewrite.codegen.paragraphs import (
+    Begin,
+    ChunkLoopCode,
+    Code,
+    Comment,
+    NestLoops,
+    Paragraph,
+    RequestDeclarations,
+    Verbatim,
+    Wait,
+    list_paragraphs,
+)
 from nearfield.rewrite.frontend.text import indent_at, indent_unit_of, reindent
-from nearfield.rewrite.model.instances import ChunkMapsByNest, has_no_iterations
 from nearfield.rewrite.model.polyhedral import PolyhedralModel
-from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ComputeStep, ExecutionOrder, Step
+from nearfield.rewrite.model.schedule import CallStep, ChunkLoop, ExecutionOrder
 
 _NULL_REQUEST = "MPI_REQUEST_NULL"
 MAX_CONDITION_CHARS = 100  # maximum characters of a condition on one line
 
 
-@dataclass
-class EmittedRegion:
-    """The new C code for a region. `pieces` lists its contents in textual order: statement numbers for loop nests,
-    CallSteps for MPI calls. `guard` is the condition under which the new order is legal; '' if it always is.
-    `is_guard_asserted` is set if the compiler checks the guard."""
+@dataclass(frozen=True, kw_only=True)
+class EmittedRegion(GuardedCode):
+    """The new C code for a region, with the guard under which the new order is legal. `pieces` lists its contents in
+    textual order: statement numbers for loop nests, CallSteps for MPI calls."""
 
     text: str
-    pieces: list[int | CallStep] = field(default_factory=list)
-    guard: str = ""
-    is_guard_asserted: bool = False
-    alias_check: str = ""  # run-time check that pointers do not alias, tested before the guard
-
-    @property
-    def condition(self) -> str:
-        """Returns the condition of the `if` around the new code; '' if there is no `if`."""
-        guard = "" if self.is_guard_asserted else self.guard
-        wrapped = f"({guard})" if self.alias_check and ("||" in guard or "&&" in guard) else guard
-        return " && ".join(part for part in (self.alias_check, wrapped) if part)
+    pieces: Sequence[int | CallStep]
 
 
-def _group_completions(steps: Sequence[Step]) -> Iterator[tuple[list[CallStep], Step | None]]:
-    """Yields each nonempty step with the calls that one MPI_Waitall completes before it. If calls are left to complete
-    after the last step, finally yields these with None as the step."""
-    waiting: list[CallStep] = []
-    for step in steps:
-        if isinstance(step, CallStep) and step.completes_call and not step.begins_call:
-            waiting.append(step)
-        elif not isinstance(step, ComputeStep) or not has_no_iterations(step.iterations):
-            yield waiting, step
-            waiting = []
-    if waiting:
-        yield waiting, None
+@dataclass(frozen=True)
+class _WrittenCode:
+    """Lines of C code, and the pieces of the region that they contain (EmittedRegion.pieces)."""
+
+    lines: Sequence[str] = ()
+    pieces: Sequence[int | CallStep] = ()
+
+    @staticmethod
+    def join(parts: Iterable[_WrittenCode]) -> _WrittenCode:
+        """Returns the code of several parts, one after the other."""
+        parts = list(parts)
+        return _WrittenCode(
+            [line for part in parts for line in part.lines], [piece for part in parts for piece in part.pieces]
+        )
 
 
 def declare_request_array(calls: Sequence[CommunicationStatement], array_name: str) -> str:
@@ -102,38 +108,31 @@ class RegionEmitter:
         """Returns the new code for an order, which replaces the region from its first character, or the pragma above
         it, to its last. `alias_check` is a run-time condition in C, tested in addition to the guard. Raises
         NotExpressible if the order cannot be written."""
-        emitted = EmittedRegion("", alias_check=alias_check)
-        all_parameters = self._model.names.parameter_set([])
-        condition = self._guard_condition(guard)
-        holds_for_constants = self._holds_for_constants(guard)
-        emitted.guard, emitted.is_guard_asserted = condition, bool(condition) and holds_for_constants is True
-        if condition and holds_for_constants is False:
-            raise NotExpressible("the constants have values for which the order does not hold")
-        self._check_computable(emitted.condition)
-        is_guarded = bool(emitted.condition)
-        indent = self._indent + (self._indent_step if is_guarded else "")
-        parameters = guard.intersect(all_parameters)
-        for number, item in enumerate(self._model.region.items):
-            if isinstance(item, LoopNest):
-                parameters = parameters.intersect(self._model.nest_domain(number).params())
-        lines = self._write_steps(order, parameters, indent, emitted)
-        if emitted.is_guard_asserted:
+        guarded = write_guard(guard, self._model, alias_check)
+        indent = self._indent + (self._indent_step if guarded.condition else "")
+        written = self._write_order(order, guard, indent)
+        lines = list(written.lines)
+        if guarded.is_guard_asserted:
             word = "static_assert" if self._cplusplus else "_Static_assert"
-            lines.insert(0, f'{indent}{word}({condition}, "the order of this loop and its messages needs it");')
-        text = "\n".join(lines).rstrip()
-        if is_guarded:
-            head, between = (
-                f"{self._indent}if ({self._break_lines(emitted.condition)}) {{\n",
-                f"\n{self._indent}}} else {{\n",
-            )
-            text = f"{head}{text}{between}{self._original_text()}\n{self._indent}}}"
+            lines.insert(0, f'{indent}{word}({guarded.guard}, "the order of this loop and its messages needs it");')
+        text = self._wrap_in_guard("\n".join(lines).rstrip(), guarded.condition)
         for start, end in reversed(self._model.region.hoisted_declaration_spans):
             text = f"{self._indent}{self._text[start:end]}\n{text}"
-        first_indent = indent_at(
-            self._text, self._model.region.items[0].pragma_offset
-        )  # indent that the first line keeps
-        emitted.text = text[len(first_indent) :] if text.startswith(first_indent) else text
-        return emitted
+        first_indent = indent_at(self._text, self._model.region.items[0].pragma_offset)  # the first line keeps it
+        return EmittedRegion(
+            text=text.removeprefix(first_indent),
+            pieces=written.pieces,
+            guard=guarded.guard,
+            is_guard_asserted=guarded.is_guard_asserted,
+            alias_check=alias_check,
+        )
+
+    def _wrap_in_guard(self, text: str, condition: str) -> str:
+        """Returns the new code in an `if` with a condition, and the original code in the `else`."""
+        if not condition:
+            return text
+        head, between = f"{self._indent}if ({self._break_lines(condition)}) {{\n", f"\n{self._indent}}} else {{\n"
+        return f"{head}{text}{between}{self._original_text()}\n{self._indent}}}"
 
     def _break_lines(self, condition: str) -> str:
         """Returns a long C condition broken into several lines."""
@@ -146,159 +145,96 @@ class RegionEmitter:
         text = self._model.region.source_text(self._text)
         return reindent(text.lstrip(), self._indent, self._indent + self._indent_step)
 
-    # ---- the guard: the condition for the new order
+    # ---- the code of an order
 
-    def _guard_condition(self, guard: isl.Set) -> str:
-        """Returns the guard as a C condition; '' if it always holds."""
-        simplified_guard = guard.gist(self._model.parameter_context).coalesce()
-        if self._model.parameter_context.is_subset(guard):
-            return ""
-        build = isl.AstBuild.from_context(self._model.parameter_context)
-        return expression_to_c(build.expr_from_set(simplified_guard), c_names_of_parameters(self._model.names))
-
-    def _check_computable(self, condition: str) -> None:
-        """Raises NotExpressible if a condition evaluates an expression that may trap, such as a division, which the
-        original code does not always evaluate."""
-        region = self._model.region
-        polynomials = [
-            one for nest in region.nests for loop in nest.loops[:1] for one in (*loop.lower_bounds, *loop.upper_bounds)
+    def _write_order(self, order: ExecutionOrder, guard: isl.Set, indent: str) -> _WrittenCode:
+        """Returns the code for all steps of an order, which is executed if the guard holds."""
+        parameters = guard.intersect(self._model.names.parameter_set([]))
+        for number, item in enumerate(self._model.region.items):
+            if isinstance(item, LoopNest):
+                parameters = parameters.intersect(self._model.nest_domain(number).params())
+        paragraphs = list_paragraphs(order, self._model, parameters)
+        written = [
+            _WrittenCode.join(self._write_code(code, indent) for code in paragraph.code) for paragraph in paragraphs
         ]
-        for call in region.calls:
-            if all(message.is_certain for message in call.messages):
-                polynomials += [message.count for message in call.messages if message.count is not None]
-                polynomials += [
-                    one for access in call.accesses if access.is_message for one in access.indices if one is not None
-                ]
-        always_computed_keys = {key for poly in polynomials for key in poly.keys}
-        for key, symbol in region.symbols.items():
-            if symbol.may_trap and key not in always_computed_keys and symbol.text in condition:
-                raise NotExpressible(f"it depends on {symbol.text}, which may be computed under a condition only")
+        lines: list[str] = []
+        for paragraph, code in zip(paragraphs, written, strict=True):
+            if code.lines:
+                lines += [*self._blank_lines_before(paragraph, order, is_first=not lines), *code.lines]
+        return _WrittenCode(lines, _WrittenCode.join(written).pieces)
 
-    def _holds_for_constants(self, guard: isl.Set) -> bool | None:
-        """Returns whether the guard holds for the values of the constants in it; None if it depends on other
-        parameters."""
-        simplified_guard = guard.gist(self._model.parameter_context)
-        for keys, name in self._model.names.parameters.items():
-            dimension = simplified_guard.find_dim_by_name(isl.dim_type.param, name)
-            if dimension < 0 or not simplified_guard.involves_dims(isl.dim_type.param, dimension, 1):
-                continue
-            value = 1
-            for key in keys:
-                constant_value = self._model.region.symbols[key].constant_value
-                if constant_value is None:
-                    return None
-                value *= constant_value
-            simplified_guard = simplified_guard.fix_val(isl.dim_type.param, dimension, isl.Val(value))
-        return not simplified_guard.is_empty()
+    def _blank_lines_before(self, paragraph: Paragraph, order: ExecutionOrder, *, is_first: bool) -> list[str]:
+        """Returns the blank line, if there is one, in front of a paragraph. Whole statements stand behind a blank line
+        if it was so in the original."""
+        if order.keeps_statements_whole and paragraph.item_number is not None:
+            is_separate = self._comment_before_item.get(paragraph.item_number, "").startswith("\n")
+        else:
+            is_separate = self._has_blank_lines and not is_first
+        return [""] if is_separate else []
 
-    # ---- the steps of an order
+    def _write_code(self, code: Code, indent: str) -> _WrittenCode:
+        """Returns one piece of code in C. Raises NotExpressible if that is not possible."""
+        match code:
+            case RequestDeclarations():
+                return _WrittenCode([f"{indent}{line}" for line in self._request_declarations(code)])
+            case Comment():
+                return _WrittenCode(self._comment_lines(code.item_number, indent))
+            case Begin():
+                return _WrittenCode(self._begin_lines(code, indent), [code.step])
+            case Wait():
+                call = f"MPI_Waitall({code.num_requests}, {self._request_array_name}, MPI_STATUSES_IGNORE);"
+                return _WrittenCode([f"{indent}{call}"], code.steps)
+            case Verbatim():
+                return _WrittenCode([self._verbatim_text(code.item_number, indent)], [code.step or code.item_number])
+            case NestLoops():
+                return self._write_nest_loops(code, indent)
+            case ChunkLoopCode():
+                return self._write_chunk_loop(code, indent)
 
-    def _write_steps(
-        self, order: ExecutionOrder, parameters: isl.Set, indent: str, emitted: EmittedRegion
-    ) -> list[str]:
-        """Returns the lines of code for all steps of an order, separated by blank lines if the region has some."""
-        written_comments: set[int] = set()
-        groups = [self._request_declarations(order.steps, indent)]
-        num_requests = 0
-        for call_steps, step in _group_completions(order.steps):
-            lines = self._waitall_lines(call_steps, num_requests, indent, emitted) if call_steps else []
-            if isinstance(step, ComputeStep):
-                lines += self._write_compute_step(step, parameters, indent, emitted, written_comments)
-            elif isinstance(step, ChunkLoop):
-                lines += self._write_chunk_loop(step, parameters, indent, emitted, written_comments)
-            elif step is not None and step.completes_call:
-                lines += [
-                    *self._comment_lines(step.call_number, indent, written_comments),
-                    self._verbatim_text(step.call_number, indent),
-                ]
-                emitted.pieces.append(step)
-            elif step is not None:
-                lines += self._write_begin(step, num_requests, indent, emitted, written_comments)
-                num_requests += self._call_of_step(step).num_requests
-            groups.append(lines)
-        if order.keeps_statements_whole:
-            return self._join_statements(groups, order.steps).split("\n")
-        separator = "\n\n" if self._has_blank_lines else "\n"
-        return separator.join("\n".join(lines) for lines in groups if lines).split("\n")
-
-    def _join_statements(self, groups: Sequence[Sequence[str]], steps: Sequence[Step]) -> str:
-        """Returns the lines of whole statements, each behind a blank line if it was so in the original."""
-        numbers = [next(iter(step.iterations)) if isinstance(step, ComputeStep) else step.call_number for step in steps]
-        text = ""
-        for number, lines in zip(numbers, [lines for lines in groups if lines], strict=True):
-            text += ("\n" if self._comment_before_item.get(number, "").startswith("\n") else "") + "\n".join(
-                [*lines, ""]
-            )
-        return text
-
-    def _request_declarations(self, steps: Sequence[Step], indent: str) -> list[str]:
+    def _request_declarations(self, declarations: RequestDeclarations) -> list[str]:
         """Returns the declarations of the request arrays for MPI calls that begin and complete separately."""
-        begin_steps = [
-            step for step in steps if not isinstance(step, ComputeStep) and step.begins_call and not step.completes_call
-        ]
         chunk_declarations = [
             f"MPI_Request {self._request_array_declarator(step)};"
-            for step in begin_steps
+            for step in declarations.steps
             if isinstance(step, ChunkLoop)
         ]
-        calls = [self._call_of_step(step) for step in begin_steps if isinstance(step, CallStep)]
-        plain_declarations = [declare_request_array(calls, self._request_array_name)] if calls else []
-        return [indent + line for line in chunk_declarations + plain_declarations]
+        calls = [self._call_of_step(step) for step in declarations.steps if isinstance(step, CallStep)]
+        return chunk_declarations + ([declare_request_array(calls, self._request_array_name)] if calls else [])
 
-    def _write_compute_step(
-        self, step: ComputeStep, parameters: isl.Set, indent: str, emitted: EmittedRegion, written_comments: set[int]
-    ) -> list[str]:
-        """Returns the lines of code for a step that executes loop iterations."""
-        lines: list[str] = []
-        for number, instances in sorted(step.iterations.items()):
-            instances = instances.intersect_params(parameters)
-            if instances.is_empty():
-                continue
-            lines += self._comment_lines(number, indent, written_comments)
-            all_iterations = self._model.nest_domain(number).intersect_params(parameters)
-            nest = self._model.region.items[number]
-            assert isinstance(nest, LoopNest)
-            if not step.num_reversed_loops and instances.is_equal(all_iterations) or not nest.loops:
-                if not instances.is_equal(all_iterations):
-                    raise NotExpressible("a statement without loops is executed for some parameters only")
-                lines.append(self._verbatim_text(number, indent))
-                emitted.pieces.append(number)
-                continue
-            writer = self._new_loop_writer(nest)
-            lines.append(writer.write_loops(instances, parameters, indent, num_reversed_loops=step.num_reversed_loops))
-            emitted.pieces += [number] * writer.num_body_copies
-        return lines
+    def _write_nest_loops(self, code: NestLoops, indent: str) -> _WrittenCode:
+        """Returns loops over a part of the iterations of a loop nest."""
+        nest = self._model.region.items[code.item_number]
+        assert isinstance(nest, LoopNest)
+        if not nest.loops:
+            raise NotExpressible("a statement without loops is executed for some parameters only")
+        writer = self._new_loop_writer(nest, code.c_names)
+        text = writer.write_loops(code.iterations, code.context, indent, num_reversed_loops=code.num_reversed_loops)
+        return _WrittenCode([text], [code.item_number] * writer.num_body_copies)
 
-    def _new_loop_writer(self, nest: LoopNest, extra_c_names: Mapping[str, str] | None = None) -> LoopWriter:
+    def _new_loop_writer(self, nest: LoopNest, extra_c_names: Mapping[str, str]) -> LoopWriter:
         """Returns a writer for loops over parts of a loop nest. `extra_c_names` maps an isl parameter to its C name."""
         text = self._text[nest.start : nest.end]
         body = self._text[nest.body_span[0] : nest.body_span[1]]
         style = LoopStyle.from_text(text[: nest.body_span[0] - nest.start] or text, self._indent_step)
-        return LoopWriter(
-            self._model.names, nest, body, indent_at(self._text, nest.body_span[0]), style, extra_c_names or {}
-        )
+        return LoopWriter(self._model.names, nest, body, indent_at(self._text, nest.body_span[0]), style, extra_c_names)
 
-    def _write_chunk_loop(
-        self, step: ChunkLoop, parameters: isl.Set, indent: str, emitted: EmittedRegion, written_comments: set[int]
-    ) -> list[str]:
-        """Returns the lines of the loop over the chunks of an MPI call's messages."""
-        chunk_code, inner_indent = self._chunk_code(step), indent + self._indent_step
-        lines = self._comment_lines(step.call_number, indent, written_comments) if step.begins_call else []
-        lines.append(f"{indent}{chunk_code.loop_header} {{")
+    def _write_chunk_loop(self, code: ChunkLoopCode, indent: str) -> _WrittenCode:
+        """Returns the loop over the chunks of an MPI call's messages."""
+        step, chunk_code, inner_indent = code.step, self._chunk_code(code.step), indent + self._indent_step
+        head = [f"{indent}{chunk_code.loop_header} {{"]
         if step.begins_call:
-            lines.append(f"{inner_indent}{chunk_code.count_declaration};")
-        lines += self._write_chunk_nests(
-            step.iterations_before, step.call_number, parameters, inner_indent, emitted, written_comments
+            head.append(f"{inner_indent}{chunk_code.count_declaration};")
+        call_lines = chunk_code.call_lines(begins=step.begins_call, completes=step.completes_call)
+        call_step = CallStep(step.call_number, step.begins_call, step.completes_call)
+        return _WrittenCode.join(
+            [
+                _WrittenCode(head),
+                *(self._write_code(one, inner_indent) for one in code.code_before),
+                _WrittenCode([f"{inner_indent}{line}" for line in call_lines], [call_step]),
+                *(self._write_code(one, inner_indent) for one in code.code_after),
+                _WrittenCode([f"{indent}}}"]),
+            ]
         )
-        emitted.pieces.append(CallStep(step.call_number, step.begins_call, step.completes_call))
-        lines += [
-            f"{inner_indent}{call}"
-            for call in chunk_code.call_lines(begins=step.begins_call, completes=step.completes_call)
-        ]
-        lines += self._write_chunk_nests(
-            step.iterations_after, step.call_number, parameters, inner_indent, emitted, written_comments
-        )
-        return [*lines, f"{indent}}}"]
 
     def _request_array_declarator(self, step: ChunkLoop) -> str:
         """Returns the declarator of the request array for a chunked MPI call. Raises NotExpressible if it would be a
@@ -320,69 +256,26 @@ class RegionEmitter:
             call.chunking, call.sendrecv_arguments, f"{self._request_array_name}{f'_{number + 1}' if number else ''}"
         )
 
-    def _write_chunk_nests(
-        self,
-        chunk_maps: ChunkMapsByNest,
-        call_number: int,
-        parameters: isl.Set,
-        indent: str,
-        emitted: EmittedRegion,
-        written_comments: set[int],
-    ) -> list[str]:
-        """Returns C loops over the iterations that are executed together with one message chunk. An isl parameter
-        stands for the first element of the chunk."""
-        lines: list[str] = []
-        call_instances = self._model.instance_sets[call_number][0]
-        chunk_iterator = self._model.region.items[call_number].loops[0].iterator
-        name = self._model.names.iterator_name(chunk_iterator.key)
-        chunk_parameters = call_instances.move_dims(
-            isl.dim_type.param, call_instances.dim(isl.dim_type.param), isl.dim_type.set, 0, 1
-        )
-        chunk_parameters = chunk_parameters.set_dim_name(
-            isl.dim_type.param, chunk_parameters.dim(isl.dim_type.param) - 1, name
-        ).params()
-        for number, chunk in sorted(chunk_maps.items()):
-            nest = self._model.region.items[number]
-            assert isinstance(nest, LoopNest)
-            dimension = chunk.dim(isl.dim_type.param)
-            map_from_chunk = chunk.move_dims(isl.dim_type.param, dimension, isl.dim_type.out, 0, 1)
-            instances = map_from_chunk.set_dim_name(isl.dim_type.param, dimension, name).domain()
-            lines += self._comment_lines(number, indent, written_comments)
-            writer = self._new_loop_writer(nest, {name: chunk_iterator.text})
-            inner_parameters = parameters.intersect(chunk_parameters)
-            instances = instances.intersect_params(parameters).gist_params(inner_parameters)
-            lines.append(writer.write_loops(instances, inner_parameters, indent))
-            emitted.pieces += [number] * writer.num_body_copies
-        return lines
-
     def _verbatim_text(self, item_number: int, indent: str) -> str:
         """Returns the original text of a statement of the region, with another indent."""
         item = self._model.region.items[item_number]
         text = self._text[item.pragma_offset : item.end]
         return reindent(text.lstrip(), self._indent, indent)
 
-    def _comment_lines(self, item_number: int, indent: str, written_comments: set[int]) -> list[str]:
-        """Returns the comment lines in front of a statement; none if they were returned before."""
-        comment = (
-            "" if item_number in written_comments else self._comment_before_item.get(item_number, "").strip("\n \t")
-        )
-        written_comments.add(item_number)
+    def _comment_lines(self, item_number: int, indent: str) -> list[str]:
+        """Returns the comment lines in front of a statement."""
+        comment = self._comment_before_item.get(item_number, "").strip("\n \t")
         return [f"{indent}{line.strip()}" if line.strip() else "" for line in comment.split("\n")] if comment else []
 
-    def _write_begin(
-        self, step: CallStep, first_request: int, indent: str, emitted: EmittedRegion, written_comments: set[int]
-    ) -> list[str]:
-        """Returns the lines that begin an MPI call without completing it; `first_request` is the number of its first
-        request."""
-        call = self._call_of_step(step)
-        emitted.pieces.append(step)
-        comment_lines = self._comment_lines(step.call_number, indent, written_comments)
+    def _begin_lines(self, code: Begin, indent: str) -> list[str]:
+        """Returns the lines that begin an MPI call without completing it."""
+        call = self._call_of_step(code.step)
         begin_calls = [
-            self._nonblocking_calls(one, first_request + number)
+            self._nonblocking_calls(one, code.first_request + number)
             for number, one in self._calls_with_request_numbers(call)
         ]
         if call.is_single_blocking_call:
-            return comment_lines + [f"{indent}{line}" for line in begin_calls[0]]
+            return [f"{indent}{line}" for line in begin_calls[0]]
         text, previous_end = "", call.pragma_offset
         for one, lines in zip(call.blocking_calls, begin_calls, strict=True):
             text += self._text[previous_end : one.start]
@@ -390,7 +283,7 @@ class RegionEmitter:
             text += separator.join(lines) if one.is_in_block or len(lines) == 1 else f"{{ {' '.join(lines)} }}"
             previous_end = one.end
         text += self._text[previous_end : call.end]
-        return [*comment_lines, reindent(text.lstrip(), self._indent, indent)]
+        return [reindent(text.lstrip(), self._indent, indent)]
 
     @staticmethod
     def _calls_with_request_numbers(call: CommunicationStatement) -> Iterator[tuple[int, BlockingCall]]:
@@ -407,13 +300,6 @@ class RegionEmitter:
             f"{name}({', '.join(arguments)}, &{self._request_array_name}[{first_request + number}]);"
             for number, (name, arguments) in enumerate(call.begin_calls())
         ]
-
-    def _waitall_lines(
-        self, call_steps: list[CallStep], num_requests: int, indent: str, emitted: EmittedRegion
-    ) -> list[str]:
-        """Returns the MPI_Waitall that completes `num_requests` requests."""
-        emitted.pieces += call_steps
-        return [f"{indent}MPI_Waitall({num_requests}, {self._request_array_name}, MPI_STATUSES_IGNORE);"]
 
     def _call_of_step(self, step: CallStep | ChunkLoop) -> CommunicationStatement:
         """Returns the MPI call that a step executes. Raises NotExpressible if the call cannot be split into begin and
