@@ -1,19 +1,12 @@
-"""Reads C and C++ with libclang. Only this file has workarounds for libclang's Python interface:
+"""Reads C and C++: the syntax tree of a source file, and the file's macros.
 
-- operator kinds and constant values come through ctypes;
-- source extents inside macros are not reliable, so constants are named from macro definitions, and the ends of
-  statements come from the text (`text.py`);
-- the wheel has no compiler headers, so those of the machine's gcc are used.
-
-The file is long so that all of these workarounds are in one place."""
+Source extents inside macros are not reliable, so constants are named from macro definitions, and the ends of statements
+come from the text (`text.py`). Other peculiarities of libclang's Python interface are handled in `libclang.py`."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import re
-import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,121 +16,25 @@ from clang.cindex import CursorKind as Kind
 from clang.cindex import TypeKind
 
 from nearfield.base.errors import UsageError
+from nearfield.rewrite.frontend.libclang import (
+    ARRAY_TYPES,
+    FUNCTION_KINDS,
+    adjusted_type,
+    children_of,
+    cursor_kind,
+    evaluate_integer,
+    file_pointer_of,
+    gcc_include_option,
+    operator_of,
+)
 from nearfield.rewrite.frontend.text import statement_end
 
 __all__ = ["ARRAY_TYPES", "Kind", "SyntaxNode", "TranslationUnit", "TypeKind", "parse_file"]
 
 _PARSE_OPTIONS = 0x1 | 0x4 | 0x100  # libclang: record macros, and cache the preamble at the first parse
-_BINARY_OPERATORS = (
-    "", ".*", "->*", "*", "/", "%", "+", "-", "<<", ">>", "<=>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&",
-    "||", "=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|=", ",",
-)  # fmt: skip
-_UNARY_OPERATORS = (
-    "",
-    "post++",
-    "post--",
-    "++",
-    "--",
-    "&",
-    "*",
-    "+",
-    "-",
-    "~",
-    "!",
-    "real",
-    "imag",
-    "extension",
-    "await",
-)
 _PARENTHESIS_AND_CAST_KINDS = (Kind.UNEXPOSED_EXPR, Kind.PAREN_EXPR, Kind.CSTYLE_CAST_EXPR, Kind.CXX_STATIC_CAST_EXPR,
                 Kind.CXX_FUNCTIONAL_CAST_EXPR)  # fmt: skip
-ARRAY_TYPES = (TypeKind.CONSTANTARRAY, TypeKind.VARIABLEARRAY, TypeKind.INCOMPLETEARRAY)
-_FUNCTION_KINDS = (Kind.FUNCTION_DECL, Kind.CXX_METHOD, Kind.CONSTRUCTOR)
-_INTEGER_EVAL_RESULT = 1
 _MIN_ERROR_SEVERITY = 3
-
-
-@functools.cache
-def _libclang() -> Any:
-    """Returns libclang with the C functions declared that its Python interface lacks."""
-    library = cindex.conf.lib
-    for name in ("clang_getCursorBinaryOperatorKind", "clang_getCursorUnaryOperatorKind"):
-        function = getattr(library, name)
-        function.argtypes, function.restype = [cindex.Cursor], ctypes.c_int
-    library.clang_Cursor_Evaluate.argtypes = [cindex.Cursor]
-    library.clang_Cursor_Evaluate.restype = ctypes.c_void_p  # the default, int, would truncate the pointer
-    for name, result in (
-        ("clang_EvalResult_getKind", ctypes.c_int),
-        ("clang_EvalResult_getAsLongLong", ctypes.c_longlong),
-        ("clang_EvalResult_dispose", None),
-    ):
-        function = getattr(library, name)
-        function.argtypes, function.restype = [ctypes.c_void_p], result
-    return library
-
-
-@functools.cache
-def _cursor_kind(kind_number: int) -> Any:
-    """Returns the cursor kind for a number of libclang's enum, from a cache."""
-    return Kind.from_id(kind_number)
-
-
-class _ArrayParameterType:
-    """The pointer type of a parameter that is declared as an array. `adjusted_type` is the pointer in the function's
-    type, in which libclang loses variable row lengths; `written_type` is the declared array type, which has them."""
-
-    def __init__(self, adjusted_type: Any, written_type: Any) -> None:
-        self._adjusted_type, self._written_type = adjusted_type, written_type
-        element = written_type.element_type.get_canonical().spelling
-        self.spelling = re.sub(r"(?=\[)", "(*)", element, count=1) if "[" in element else f"{element} *"
-
-    def get_pointee(self) -> Any:
-        return self._written_type.element_type
-
-    def get_canonical(self) -> _ArrayParameterType:
-        return self
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._adjusted_type, name)
-
-
-def _adjusted_type(parameter: Any) -> Any:
-    """Returns the canonical pointer type of a parameter that is declared as an array; None if its function is
-    unknown."""
-    function = parameter.semantic_parent
-    if function is None or function.kind not in _FUNCTION_KINDS:
-        return None
-    parameters = [one for one in _children_of(function) if one.kind == Kind.PARM_DECL]
-    types = function.type.get_canonical()
-    if types.kind != TypeKind.FUNCTIONPROTO or parameter not in parameters:
-        return None
-    adjusted_parameter = list(types.argument_types())[parameters.index(parameter)].get_canonical()
-    return _ArrayParameterType(adjusted_parameter, parameter.type.get_canonical())
-
-
-@cindex.callbacks["cursor_visit"]  # type: ignore[untyped-decorator]
-def _append_child(child: Any, parent: Any, children: list[Any]) -> int:
-    """Appends a child cursor to `children`, as callback of clang_visitChildren."""
-    children.append(child)
-    return 1  # continue with the next child
-
-
-def _children_of(cursor: Any) -> list[Any]:
-    """Returns the children of a cursor, in half the time of libclang's cursor.get_children()."""
-    children: list[Any] = []
-    _libclang().clang_visitChildren(cursor, _append_child, children)
-    for child in children:
-        child._tu = cursor._tu  # keeps the translation unit alive as long as the child
-    return children
-
-
-def _file_pointer_of(cursor: Any) -> int:
-    """Returns libclang's pointer to the file of a cursor, which is cheaper than the file's name; 0 if the cursor is in
-    no file."""
-    file = ctypes.c_void_p()
-    place = ctypes.cast(ctypes.byref(file), ctypes.POINTER(cindex.c_object_p))
-    _libclang().clang_getInstantiationLocation(cursor.location, place, None, None, None)
-    return file.value or 0
 
 
 class _CachedProperty:
@@ -167,11 +64,11 @@ class SyntaxNode:
     def __init__(self, cursor: Any, unit: TranslationUnit) -> None:
         self.cursor = cursor
         self.unit = unit
-        self.kind = _cursor_kind(cursor._kind_id)
+        self.kind = cursor_kind(cursor._kind_id)
 
     @cached_property
     def children(self) -> list[SyntaxNode]:
-        return [SyntaxNode(child, self.unit) for child in _children_of(self.cursor)]
+        return [SyntaxNode(child, self.unit) for child in children_of(self.cursor)]
 
     @cached_property
     def arguments(self) -> list[SyntaxNode]:
@@ -193,23 +90,12 @@ class SyntaxNode:
     def operator(self) -> str:
         """Returns the operator of an expression as in the source; a postfix increment is 'post++'. Returns '' if the
         node is no operator expression."""
-        if self.kind in (Kind.BINARY_OPERATOR, Kind.COMPOUND_ASSIGNMENT_OPERATOR):
-            return _BINARY_OPERATORS[_libclang().clang_getCursorBinaryOperatorKind(self.cursor)]
-        if self.kind == Kind.UNARY_OPERATOR:
-            return _UNARY_OPERATORS[_libclang().clang_getCursorUnaryOperatorKind(self.cursor)]
-        return ""
+        return operator_of(self.cursor, self.kind)
 
     @cached_property
     def constant_value(self) -> int | None:
         """Returns the value of an integer constant expression; None for other expressions."""
-        library = _libclang()
-        result = library.clang_Cursor_Evaluate(self.cursor)
-        if not result:
-            return None
-        integer = library.clang_EvalResult_getKind(result) == _INTEGER_EVAL_RESULT
-        value = library.clang_EvalResult_getAsLongLong(result) if integer else None
-        library.clang_EvalResult_dispose(result)
-        return value
+        return evaluate_integer(self.cursor)
 
     def is_variable(self, declaration_key: int) -> bool:
         """Returns whether the expression is nothing but the variable with this declaration key."""
@@ -233,7 +119,7 @@ class SyntaxNode:
         written_type = self.cursor.type.get_canonical()
         if written_type.kind in ARRAY_TYPES:
             if self.kind == Kind.PARM_DECL:
-                return _adjusted_type(self.cursor) or written_type
+                return adjusted_type(self.cursor) or written_type
             if self.kind == Kind.DECL_REF_EXPR and self.declaration and self.declaration.kind == Kind.PARM_DECL:
                 return self.declaration.type
         return written_type
@@ -310,13 +196,13 @@ class TranslationUnit:
     def _collect_declarations(self) -> None:
         """Collects the functions, variables and macros that the file itself defines, without those of headers."""
         is_this_file_by_pointer: dict[int, bool] = {}  # by libclang's pointer to a file: whether it is this file
-        for cursor in _children_of(self._clang_unit.cursor):
-            kind = _cursor_kind(cursor._kind_id)
+        for cursor in children_of(self._clang_unit.cursor):
+            kind = cursor_kind(cursor._kind_id)
             if kind == Kind.MACRO_INSTANTIATION or kind == Kind.INCLUSION_DIRECTIVE:
                 continue
             if kind == Kind.MACRO_DEFINITION and self._has_known_macros:
                 continue
-            file = _file_pointer_of(cursor)
+            file = file_pointer_of(cursor)
             if file not in is_this_file_by_pointer:
                 is_this_file_by_pointer[file] = bool(file) and cursor.location.file.name == self.path
             if not is_this_file_by_pointer[file]:
@@ -333,7 +219,7 @@ class TranslationUnit:
         if node.kind in (Kind.NAMESPACE, Kind.LINKAGE_SPEC, Kind.UNEXPOSED_DECL, Kind.CLASS_DECL, Kind.STRUCT_DECL):
             for child in node.children:
                 self._record_declaration(child)
-        elif node.kind in _FUNCTION_KINDS and node.cursor.is_definition():
+        elif node.kind in FUNCTION_KINDS and node.cursor.is_definition():
             self.functions.append(node)
         elif node.kind == Kind.VAR_DECL:
             self.variables.append(node)
@@ -384,7 +270,7 @@ class TranslationUnit:
     def first_error(self) -> str:
         """Returns the file's first compiler error as text, or ''. Errors in gcc's own headers are ignored, since they
         are about attributes that clang does not know."""
-        gcc_folder = _gcc_include_option()[-1:]
+        gcc_folder = gcc_include_option()[-1:]
         for diagnostic in self._clang_unit.diagnostics:
             if diagnostic.severity >= _MIN_ERROR_SEVERITY:
                 location = diagnostic.location
@@ -439,7 +325,7 @@ class TranslationUnit:
         )
         while cursor is not None and not cursor.kind.is_invalid() and not cursor.kind.is_translation_unit():
             node = SyntaxNode(cursor, self)
-            if node.kind in _FUNCTION_KINDS and node.name == name and node.offset <= start and end <= node.end:
+            if node.kind in FUNCTION_KINDS and node.name == name and node.offset <= start and end <= node.end:
                 return node
             cursor = cursor.semantic_parent
         if not self.functions:
@@ -453,10 +339,10 @@ def parse_file(path: Path, text: str, arguments: Sequence[str], *, is_foreign: b
     """Parses a source file. `arguments` are compiler options. Raises UsageError if the file does not compile, or if a
     name is not UTF-8."""
     clang_arguments = [
-        *_gcc_include_option(),
+        *gcc_include_option(),
         *(argument for argument in arguments if not argument.startswith("-fopenmp")),
     ]
-    if len(clang_arguments) < len(arguments) + len(_gcc_include_option()):
+    if len(clang_arguments) < len(arguments) + len(gcc_include_option()):
         clang_arguments.append("-D_OPENMP=201511")  # OpenMP directives are read from the text instead
     for argument in (str(path), *clang_arguments):
         _check_utf8(argument)
@@ -486,17 +372,6 @@ def _check_utf8(name: str) -> None:
         raise UsageError(
             f"the name {ascii(name)} is not UTF-8, as libclang requires", "Rename it, or copy it."
         ) from error
-
-
-@functools.cache
-def _gcc_include_option() -> tuple[str, ...]:
-    """Returns the compiler option for the headers of the machine's gcc, such as stddef.h; empty if there is no gcc."""
-    gcc = shutil.which("gcc")
-    if not gcc:
-        return ()
-    result = subprocess.run([gcc, "-print-file-name=include"], capture_output=True, text=True, check=False)
-    folder = result.stdout.strip()
-    return ("-isystem", folder) if folder and Path(folder).is_dir() else ()
 
 
 def _command_line_macros(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
