@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from nearfield.base.errors import UsageError
 from nearfield.rewrite.analysis.program import NotMovable
 from nearfield.rewrite.check.inlined import InliningComparison, InliningDiffers
-from nearfield.rewrite.codegen.inlining import CallSite, InlinedText, Inliner, call_site_of
+from nearfield.rewrite.codegen.call_sites import CallSite, call_site_of
+from nearfield.rewrite.codegen.inlining import InlinedText, Inliner
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TranslationUnit
 from nearfield.rewrite.frontend.function import FunctionFacts

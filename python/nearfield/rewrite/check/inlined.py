@@ -10,7 +10,8 @@ import re
 
 from clang.cindex import LinkageKind
 
-from nearfield.rewrite.codegen.inlining import CallSite, InlinedText
+from nearfield.rewrite.codegen.call_sites import CallSite
+from nearfield.rewrite.codegen.inlining import InlinedText
 from nearfield.rewrite.frontend.clang import Kind, SyntaxNode, TranslationUnit
 from nearfield.rewrite.frontend.conversions import unqualified_type_name
 

@@ -1,9 +1,7 @@
 """Inlines calls to functions of the same file, so that the loops of the callees can be split.
 
 Parameters become the call's arguments. Variables of the body's outermost block are declared at the beginning of the
-caller's block, and renamed if their names are in use. The result is not trusted: `check/inlined.py` verifies it.
-
-The file is long because all checks of a call share the map of its arguments."""
+caller's block, and renamed if their names are in use. The result is not trusted: `check/inlined.py` verifies it."""
 
 from __future__ import annotations
 
@@ -12,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from nearfield.rewrite.analysis.expressions import KINDS_WITHOUT_READS
-from nearfield.rewrite.analysis.library_calls import is_library_call, is_pure_call
 from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.codegen.call_sites import CallSite
+from nearfield.rewrite.codegen.callee_stores import leaves_unchanged
 from nearfield.rewrite.frontend.call_arguments import split_arguments
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TranslationUnit, TypeKind
-from nearfield.rewrite.frontend.conversions import NUMBER_TYPES, may_modify_part_of, unqualified_type_name
+from nearfield.rewrite.frontend.conversions import NUMBER_TYPES, unqualified_type_name
 from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS, FunctionFacts
 from nearfield.rewrite.frontend.text import (
     NumberedLine,
@@ -34,26 +33,6 @@ _UNSUPPORTED_NAME_BY_KIND = {
     Kind.INDIRECT_GOTO_STMT: "goto",
 }  # fmt: skip
 _FUNCTION_DEPENDENT_NAMES = ("__func__", "__FUNCTION__", "__PRETTY_FUNCTION__", "alloca")
-
-
-@dataclass(frozen=True)
-class CallSite:
-    """A call site that can be inlined: a statement `f(x);` or `y = f(x);` that calls a function of the file."""
-
-    statement: SyntaxNode
-    call: SyntaxNode
-    callee: FunctionFacts
-    result_variable: SyntaxNode | None = None  # the variable that the return value is assigned to
-
-    @property
-    def parameters(self) -> list[SyntaxNode]:
-        """Returns the declarations of the callee's parameters."""
-        return [child for child in self.callee.node.children if child.kind == Kind.PARM_DECL]
-
-    @property
-    def arguments(self) -> list[SyntaxNode]:
-        """Returns the argument expressions of the call."""
-        return self.call.arguments
 
 
 @dataclass(frozen=True)
@@ -79,20 +58,6 @@ class InlinedText:
     original_line_numbers: list[int] = field(default_factory=list)
     callee_line_numbers: list[int] = field(default_factory=list)
     declaration_line: int = 0  # the line after which variables of inlined bodies are declared; 0 if there are none
-
-
-def call_site_of(statement: SyntaxNode, functions: ProgramFunctions) -> CallSite | None:
-    """Returns the call site if a statement is a call, or an assignment from a call, of a function whose definition is
-    known; None otherwise."""
-    node, result_variable = statement.without_casts, None
-    if node.operator == "=" and node.kind == Kind.BINARY_OPERATOR and node.children[0].kind == Kind.DECL_REF_EXPR:
-        result_variable, node = node.children[0], node.children[1].without_casts
-    if node.kind != Kind.CALL_EXPR:
-        return None
-    callee = functions.definition_of(node)
-    return (
-        CallSite(statement, node, callee, result_variable) if callee is not None and callee.body is not None else None
-    )
 
 
 class Inliner:
@@ -305,7 +270,9 @@ class _InlinedBody:
     def _check_invariant_argument(self, name: str, node: SyntaxNode) -> None:
         """Raises NotMovable if part of an argument may change its value while the callee runs."""
         if node.kind == Kind.DECL_REF_EXPR and node.declaration is not None:
-            if node.type.is_volatile_qualified() or not self._leaves_unchanged(node.declaration):
+            if node.type.is_volatile_qualified() or not leaves_unchanged(
+                self._site, node.declaration, self._function, self._functions
+            ):
                 raise self._make_refusal(
                     f"{node.name}, the argument for the parameter {name}, may change during the call", node.line
                 )
@@ -324,52 +291,6 @@ class _InlinedBody:
             declarations = [one for one in self._function.declarations.values() if one.name == length_name]
             if len(declarations) != 1 or not self._function.is_never_changed(declarations[0].key):
                 raise self._make_refusal(f"the length of the rows of the parameter {name} may change", argument.line)
-
-    def _leaves_unchanged(self, declaration: SyntaxNode) -> bool:
-        """Returns whether the callee does not modify a given variable of its caller."""
-        if declaration.kind not in (Kind.VAR_DECL, Kind.PARM_DECL) or declaration.type.kind in ARRAY_TYPES:
-            return True
-        is_local = declaration.key in self._function.declarations and declaration.cursor.storage_class.name != "STATIC"
-        is_passed_by_reference = declaration.type.kind == TypeKind.LVALUEREFERENCE or any(
-            parameter.type.kind == TypeKind.LVALUEREFERENCE and argument.is_variable(declaration.key)
-            for parameter, argument in zip(self._site.parameters, self._site.arguments, strict=True)
-        )
-        if is_local and declaration.key not in self._function.address_taken and not is_passed_by_reference:
-            return True
-        if is_passed_by_reference:
-            return False
-        return not self._may_store(self._callee, declaration, set())
-
-    def _may_store(self, callee: FunctionFacts, declaration: SyntaxNode, visited: set[str]) -> bool:
-        """Returns whether a function may modify a variable, by name or through a pointer to the variable's type."""
-        visited.add(callee.name)
-        if callee.changes.get(declaration.key) or declaration.key in callee.address_taken or callee.body is None:
-            return True
-        type_name = unqualified_type_name(declaration.type)
-        for node in callee.body.walk():
-            if node.operator in ASSIGNMENT_OPERATORS or node.operator in INCREMENT_OPERATORS:
-                target = node.children[0].without_casts
-                target_declaration = target.declaration if target.kind == Kind.DECL_REF_EXPR else None
-                is_variable = (
-                    target_declaration is not None and target_declaration.type.kind != TypeKind.LVALUEREFERENCE
-                )
-                if not is_variable and may_modify_part_of(target.type, type_name):
-                    return True
-        return any(self._call_may_store(call, declaration, type_name, visited) for call in callee.calls)
-
-    def _call_may_store(self, call: SyntaxNode, declaration: SyntaxNode, type_name: str, visited: set[str]) -> bool:
-        """Returns whether a call in the callee may modify a variable of a given type."""
-        definition = self._functions.definition_of(call)
-        if definition is not None:
-            return definition.name not in visited and self._may_store(definition, declaration, visited)
-        if call.name.startswith(("MPI_", "PMPI_")):
-            arguments = [one.without_casts for one in call.arguments]
-            return any(
-                one.type.kind == TypeKind.POINTER
-                and may_modify_part_of(one.type.get_pointee().get_canonical(), type_name)
-                for one in arguments
-            )
-        return not is_pure_call(call) and not (is_library_call(call) and call.name in ("printf", "puts", "fflush"))
 
     # ---- statements of the body
 
