@@ -1,4 +1,4 @@
-"""Recognises statements whose call can be inlined."""
+"""Recognizes statements whose call can be inlined."""
 
 from __future__ import annotations
 
