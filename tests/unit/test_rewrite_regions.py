@@ -72,7 +72,7 @@ def test_runs_are_split_and_trimmed() -> None:
     assert run.trim_to_calls() is run
 
 
-def test_a_long_run_ends_near_its_calls(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_long_run_is_trimmed_to_the_calls(tmp_path: Path, arguments: list[str]) -> None:
     around, between = "a[up] = b[up];\n" * MAX_REGION_ITEMS, "a[up] = b[up];\n" * 9
     body = around + EXCHANGE + between + EXCHANGE + around
     (region,) = finder(tmp_path, arguments, body).find_regions().regions

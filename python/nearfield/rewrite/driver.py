@@ -226,8 +226,8 @@ class FileAnalyzer:
             num_before = len(self._variant_by_region_and_name)
             has_constants = False
             for depth in SPLIT_DEPTHS:
-                finder, has_more = RegionFinder(self.unit, self.functions, function, depth, replaces_constants), False
-                found = finder.find_regions()
+                finder = RegionFinder(self.unit, self.functions, function, depth, replaces_constants)
+                found, has_more = finder.find_regions(), False
                 for region in found.regions:
                     has_constants = has_constants or any(
                         symbol.constant_value is not None for symbol in region.symbols.values()
