@@ -33,6 +33,7 @@ from nearfield.reproduce.live.tuned import RULE_QUESTIONS
 from nearfield.reproduce.papers import Paper, load_paper, paper_files, select_claims
 from nearfield.reproduce.schema import LiveCheck
 from nearfield.reproduce.verdicts import Evidence, judge_claim
+from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.gain_table import GainTable
 from nearfield.rules.schema import load_rules
 from nearfield.ui.progress import RemainingTimeEstimate
@@ -293,6 +294,36 @@ def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
     one = rules.model_copy(update={"rule": [rules.rule[0].model_copy(update={"point": [point]})]})
     found, ours = RULE_QUESTIONS[question](one)
     assert found == word and (f"{value:.2f}x ({low:.2f}x to {high:.2f}x)" in ours or question != "faster")
+
+
+@pytest.mark.parametrize(("gain", "word"), [("faster", "holds"), ("slower", "does not"), ("noisy", "cannot tell")])
+@pytest.mark.parametrize("is_native", [False, True])
+def test_selected_algorithms_of_collectives_answer(is_native: bool, gain: str, word: str) -> None:
+    """Do the algorithms that `tune --collectives` has selected answer whether a collective gains, and not about another
+    collective or where the MPI's own was left?"""
+    rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
+    value, low, high = GAINS[gain]
+    point = {
+        "size_bytes": 64,
+        "mpi_ns": 300.0,
+        "algorithm_ns": 200.0,
+        "gain": {"value": value, "low": low, "high": high, "n": 9},
+    }
+    table = {
+        "operation": "bcast",
+        "ranks": 2,
+        "range": [{"algorithm": "flat" if not is_native else "linear"}],
+        "point": [
+            {**point, "algorithm": "flat" if not is_native else "linear"},
+            {**point, "algorithm": "mpi", "gain": {"value": 9.0, "low": 8.0, "high": 10.0, "n": 9}},
+        ],
+    }
+    made = NativeCollectiveTable(**table) if is_native else CollectiveTable(**table)
+    name = "native_collective" if is_native else "collective"
+    one = rules.model_copy(update={"rule": [rules.rule[0].model_copy(update={"point": [], name: [made]})]})
+    found, ours = RULE_QUESTIONS["bcast"](one)
+    assert found == word and f"{value:.2f}x" in ours and "bcast of 64 B by " in ours
+    assert RULE_QUESTIONS["allreduce"](one)[0] == "cannot tell"
 
 
 def test_parameters_that_lose_at_another_distance_are_noticed() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from nearfield.reproduce.adverbs import DEFAULT_DEGREE, degree_of
 from nearfield.reproduce.judges import JUDGES, JudgeInput
+from nearfield.reproduce.outcome import JudgedStatement, verdict_of_claim
 
 
 def case(curve: dict, **more) -> JudgeInput:
@@ -29,6 +30,10 @@ GOOD_AND_BAD = {
         [case({1: 0.1, 2: 0.05}, paper_number=(0.15, 0.15))]),
     "at-most": (case({1: 0.1, 2: 0.17}, paper_number=(0.15, 0.15)),
         [case({1: 0.1, 2: 0.5}, paper_number=(0.15, 0.15))]),
+    "mean-between": (case({1: 0.1, 2: 0.2}, paper_number=(0.15, 0.15), other_curve={1: 0.1, 2: 0.26}),
+        [case({1: 0.1, 2: 0.01}, paper_number=(0.15, 0.15), other_curve={1: 0.1, 2: 0.1}),
+         case({1: 0.3, 2: 0.3}, paper_number=(0.15, 0.15), other_curve={1: 0.5, 2: 0.1}),
+         case({1: 0.01, 2: 0.01}, paper_number=(0.15, 0.15), other_curve={1: 0.5, 2: 0.5})]),
     "lowest": (case({1: 19, 2: 100}, paper_number=(20, 20)), [case({1: 14, 2: 19}, paper_number=(20, 20))]),
     "peaks": (case({1: 0, 2: 0.1}, position_range=(2, 3)), [case({1: 0.1, 2: 0}, position_range=(2, 3)),
         case({1: 0, 2: 0.01})]),
@@ -73,6 +78,18 @@ def test_every_judge_says_no_to_what_is_wrong() -> None:
         assert JUDGES[name].judge(good).holds, name
         for number, one in enumerate(bad):
             assert not JUDGES[name].judge(one).holds, (name, number)
+
+
+def test_a_number_between_two_bounds_is_undecided() -> None:
+    """Is the answer that one cannot tell if one bound is near the number, or both are on either side of it, and is the
+    claim's verdict that, too?"""
+    judge = JUDGES["mean-between"].judge
+    for best, worst in (({1: 0.9, 2: 0.7}, {1: 0.1, 2: -0.3}), ({1: 0.4}, {1: 0.0}), ({1: 0.3}, {1: 0.8})):
+        result = judge(case(best, paper_number=(0.37, 0.37), other_curve=worst))
+        assert result.holds is None and result.numbers_text.startswith("cannot tell: mean of ")
+    undecided = JudgedStatement(says="", paper="", ours="", holds=None, is_undecided=True, is_number=True)
+    holds = undecided.model_copy(update={"holds": True, "is_undecided": False})
+    assert verdict_of_claim([undecided]) == "cannot tell" and verdict_of_claim([undecided, holds]) == "in part"
 
 
 @pytest.mark.parametrize(("own", "other", "same"), [

@@ -14,7 +14,7 @@ from nearfield.base.progress import Progress
 from nearfield.base.toml import parse_toml
 from nearfield.machine import load_machine
 from nearfield.measure.sim import pool
-from nearfield.measure.sim.cases import OPERATION_SCENARIOS, SimulationCase
+from nearfield.measure.sim.cases import SimulationCase
 from nearfield.measure.sim.places import ALL_CORES, all_places
 from nearfield.measure.sim.store import RecordStore, machine_fingerprint
 from nearfield.reproduce import outcome, page
@@ -81,14 +81,14 @@ def _rows(cases: list[SimulationCase], curve: CurveSpec) -> Iterator[dict]:
     sides = curve.where.get("side")
     for case in cases:
         row = {"scenario": case.scenario, "distance": case.place.distance or None, **case.value_by_parameter}
-        if case.scenario in OPERATION_SCENARIOS:
+        if case.axes.policies:
             blocks = 1 if row["operation"] in ("bcast", "allreduce") else row["nodes"]
             speeds = list(case.axes.slowdowns) if curve.metric not in OF_NO_SPEED else [None]
             row["whole_bytes"] = row["size_bytes"] * blocks
             more = [{"policy": p, "memory_slowdown": s} for p in case.axes.policies for s in speeds]
         else:
             more = [{"side": side} for side in (sides if isinstance(sides, list) else [sides])]
-        metrics = metrics_of(curve)
+        metrics = [*metrics_of(curve), *([curve.base_metric] if curve.base_metric else [])]
         yield from (
             {"metric": name, "value": 2.0 if name == curve.per else 1.0} | row | one for name in metrics for one in more
         )

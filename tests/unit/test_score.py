@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from nearfield.reproduce.curves import points_of
+from nearfield.reproduce.curves import alternatives_of, points_of
 from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement, verdict_of_claim
 from nearfield.reproduce.papers import load_paper, paper_files
 from nearfield.reproduce.quotes import fill_in_quotes, quote_names_in
 from nearfield.reproduce.schema import CurveSpec, QuotedNumber
-from nearfield.reproduce.score import score_claim, score_papers, score_text
+from nearfield.reproduce.score import further_score_texts, papers_of_score, score_claim, score_papers, score_text
 
-PAPERS = [load_paper(name) for name in paper_files()]
+PAPERS = [paper for name in paper_files() if not (paper := load_paper(name)).is_further]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
 
@@ -54,6 +54,37 @@ def test_a_ratio_to_the_rest_is_not_a_share() -> None:
     assert points_of(share, {"p": rows}, {}) == {8: 0.75}
     assert points_of(share.model_copy(update={"per_rest": True}), {"p": rows}, {}) == {8: 3}
     assert points_of(share.model_copy(update={"per": None, "plus": "time"}), {"p": rows}, {}) == {8: 70}
+
+
+def test_further_papers_have_a_score_of_their_own() -> None:
+    """Is the published score that of the five papers, and has each further paper a line, unless it stands alone?"""
+    five = JudgedPaper(name="S0", title="", claims=[made_claim(3, ("a", True))], chosen=[])
+    further = JudgedPaper(name="Other", title="", is_further=True, claims=[made_claim(3, ("a", False))], chosen=[])
+    assert papers_of_score([five, further]) == [five] and papers_of_score([further]) == [further]
+    (text,) = further_score_texts([five, further])
+    assert text.startswith("Other, a further paper: by weight 0% of what is simulated holds")
+    assert further_score_texts([further]) == []
+    assert {load_paper(name).name for name in paper_files()} - {paper.name for paper in PAPERS} == {"Acoll"}
+
+
+def test_the_mean_over_a_column_is_of_the_best_of_each_value() -> None:
+    """Is the highest number of the alternatives taken for each value of the column, compared with the base of that
+    value, which has another metric and lacks a column, and then the mean? Are values without records left out?"""
+    times = {("a", 2): 5, ("b", 2): 8, ("a", 4): 9, ("b", 4): 3}
+    rows = [{"metric": "min_time", "value": value, "algorithm": name, "ranks": ranks, "size_bytes": 8}
+            for (name, ranks), value in times.items()]  # fmt: skip
+    base = [{"metric": "time", "value": 10, "ranks": 2, "size_bytes": 8},
+            {"metric": "time", "value": 12, "ranks": 4, "size_bytes": 8}]  # fmt: skip
+    where = {"algorithm": ["a", "b"], "ranks": [2, 4, 6]}
+    curve = CurveSpec(profile="p", metric="min_time", where=where, mean_over=["ranks"],
+                      base="q", base_metric="time", versus={"algorithm": ""}, how="gain")  # fmt: skip
+    assert points_of(curve, {"p": rows, "q": base}, {}) == {8: pytest.approx((0.5 + 0.75) / 2)}
+    assert points_of(curve, {"p": [], "q": base}, {}) == {}
+    assert [one[8] for one in alternatives_of(curve, {"p": rows, "q": base}, {}) if one] == pytest.approx(
+        [0.5, 0.25, 0.2, 0.75]
+    )
+    with pytest.raises(ValueError, match="mean_over needs a list of values of nodes"):
+        CurveSpec.model_validate(curve.model_dump() | {"mean_over": ["nodes"]})
 
 
 def test_what_cannot_fail_is_not_counted() -> None:

@@ -12,13 +12,13 @@ from rich.markup import escape
 from nearfield.base.units import counted
 from nearfield.reproduce.collect import MachineVerdicts, claim_ids_of
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, format_statement_counts
-from nearfield.reproduce.score import score_text
+from nearfield.reproduce.score import further_score_texts, score_text
 from nearfield.reproduce.session import SelectedClaims
 from nearfield.ui.terminal import Column, Table, Terminal
 
 _MARKS = {True: "[green]✓[/green]", False: "[red]✗[/red]", None: "[dim]–[/dim]"}
-_COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "by construction": "dim",
-            "not simulated": "dim"}  # fmt: skip
+_COLOURS = {"within": "green", "shape only": "cyan", "in part": "yellow", "not": "red", "cannot tell": "yellow",
+            "by construction": "dim", "not simulated": "dim"}  # fmt: skip
 _MANY = {"holds": "hold", "does not": "do not", "artefact": "are artefacts", "cannot tell": "cannot be told"}
 _ANSWER_COLOURS = {"holds": "green", "does not": "red", "artefact": "red", "cannot tell": "yellow"}
 
@@ -87,6 +87,8 @@ def print_counts(found: Reproduction, live_only: bool) -> None:
     if not live_only:
         Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {format_statement_counts(found.papers)}")
         Terminal().print(f"score: {score_text(found.score)}")
+        for one in further_score_texts(found.papers):
+            Terminal().print(escape(one))
     if found.traced:
         answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
         text = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))

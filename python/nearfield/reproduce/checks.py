@@ -82,6 +82,8 @@ def _check_live(paper: PaperTables, statement: Statement, live_check: LiveCheck)
     yield from _check_judge(judge, live_check.number, statement.than if live_check.than is None else live_check.than)
     if judge == "higher":
         yield "here cannot compare the highest of two curves: ask for 'more'"
+    if judge == "mean-between":
+        yield "here cannot judge a mean: ask for 'at-least' or 'at-most'"
     control = live_check.control
     if control and control.profile and control.profile not in paper.here:
         yield f"there is no live profile '{control.profile}'; {suggest_name(control.profile, paper.here)}"

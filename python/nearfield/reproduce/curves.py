@@ -16,19 +16,35 @@ DEFAULT_CACHE_LINE_BYTES = 64  # cache line size of profiles without an entry in
 
 
 def points_of(curve: CurveSpec, records: Records, cache_line_bytes: Mapping[str, int]) -> Points:
-    """Returns the points of the curve: at each x, the maximum over the curve's alternatives (see alternatives_of).
-    Returns {} without records. Omits points for which the base curve has no value."""
+    """Returns the points of the curve: at each x, the maximum over the curve's alternatives (see alternatives_of); with
+    `mean_over`, the mean of these maxima over the values of its columns that have records (--quick simulates fewer), at
+    each x that all of them have. Returns {} without records. Omits points for which the base curve has no value."""
+    maxima = []
+    for fixed in expand_value_lists({name: curve.where[name] for name in curve.mean_over}):
+        fixed_curve = curve.model_copy(update={"where": curve.where | fixed})
+        if points := _pointwise_maximum(alternatives_of(fixed_curve, records, cache_line_bytes)):
+            maxima.append(points)
+    common_xs = sorted(set(maxima[0]).intersection(*maxima[1:])) if maxima else []
+    return {x: sum(points[x] for points in maxima) / len(maxima) for x in common_xs}
+
+
+def _pointwise_maximum(curves: Iterable[Points]) -> Points:
     points: Points = {}
-    for alternative in alternatives_of(curve, records, cache_line_bytes):
-        for x, y in alternative.items():
+    for one in curves:
+        for x, y in one.items():
             points[x] = max(y, points.get(x, y))
-    return dict(sorted(points.items()))
+    return points
 
 
 def alternatives_of(curve: CurveSpec, records: Records, cache_line_bytes: Mapping[str, int]) -> list[Points]:
     """Returns the alternatives of the curve: the points for each combination of single values of the lists in
     `where`."""
     return [_curve_relative_to_base(curve, one, records, cache_line_bytes) for one in expand_value_lists(curve.where)]
+
+
+def columns_of_base(curve: CurveSpec, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the columns that select the records of the base, for the columns that select those of the curve."""
+    return {name: value for name, value in {**columns, **(curve.versus or {})}.items() if value != ""}
 
 
 def _curve_relative_to_base(
@@ -38,7 +54,11 @@ def _curve_relative_to_base(
     if curve.how is None:
         return points
     base_points = _points_of_profile(
-        curve, curve.base or curve.profile, {**columns, **(curve.versus or {})}, records, cache_line_bytes
+        curve.model_copy(update={"metric": curve.base_metric or curve.metric}),
+        curve.base or curve.profile,
+        columns_of_base(curve, columns),
+        records,
+        cache_line_bytes,
     )
     if curve.by in (curve.versus or {}):  # if `versus` fixes the parameter, all points have the same base
         base_points = dict.fromkeys(points, next(iter(base_points.values()))) if base_points else {}

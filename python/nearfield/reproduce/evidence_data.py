@@ -9,7 +9,7 @@ from typing import Any
 
 from nearfield.base.units import format_bytes
 from nearfield.reproduce.checks import curves_of, other_curve
-from nearfield.reproduce.curves import Points, Records, Row, expand_value_lists, metrics_of, x_of
+from nearfield.reproduce.curves import Points, Records, Row, columns_of_base, expand_value_lists, metrics_of, x_of
 from nearfield.reproduce.outcome import PlottedCurve, RecordSeries, ShownEvidence
 from nearfield.reproduce.schema import CurveSpec, Statement
 from nearfield.reproduce.writers import BYTE_PARAMETERS
@@ -88,10 +88,14 @@ def _record_series(curve: CurveSpec, statement: Statement, records: Records) -> 
     combination of profile, metric and columns occurs once."""
     yielded_keys = []
     for where in expand_value_lists(curve.where):
-        for profile, columns in ((curve.profile, where), (curve.base or curve.profile, where | (curve.versus or {}))):
-            for metric in metrics_of(curve):
+        base_curve = curve.model_copy(update={"metric": curve.base_metric or curve.metric})
+        sources = [(curve, curve.profile, where)]
+        if curve.how is not None:
+            sources.append((base_curve, curve.base or curve.profile, columns_of_base(curve, where)))
+        for source, profile, columns in sources:
+            for metric in metrics_of(source):
                 key = (profile, metric, columns)
-                if key in yielded_keys or (columns is not where and curve.how is None):
+                if key in yielded_keys:
                     continue
                 yielded_keys.append(key)
                 yield _make_series(curve, statement, records.get(profile, []), *key)

@@ -46,9 +46,10 @@ class JudgeInput:
 
 @dataclass(frozen=True)
 class JudgeResult:
-    """A judgement: whether the statement holds, and the judged numbers as text."""
+    """A judgement: whether the statement holds, and the judged numbers as text. `holds` is None if the numbers do not
+    decide it."""
 
-    holds: bool
+    holds: bool | None
     numbers_text: str
 
 
@@ -115,6 +116,22 @@ def _judge_bound(data: JudgeInput, find_extreme: Callable[..., float], bound_sig
     in_place = data.position_range is None or data.position_range[0] <= x <= data.position_range[1]
     holds = bound_sign * (data.curve[x] - limit) >= -NUMBER_TOLERANCE * abs(limit)
     return JudgeResult(holds and in_place, f"{data.format_number(data.curve[x])} at {data.format_x(x)}")
+
+
+def _judge_mean_between_bounds(data: JudgeInput) -> JudgeResult:
+    """Judges the mean of all points, of which the curve and the other curve give two bounds. Holds if both means are
+    near the paper's number, does not if the number is outside of the bounds, and is undecided if it is between them."""
+    assert data.paper_number
+    means = sorted(
+        sum(points.values()) / len(points) for points in (data.curve, data.other_curve or data.curve) if points
+    )
+    text = f"mean of {data.format_number(means[0])} to {data.format_number(means[-1])}"
+    if all(is_near_number(mean, data.paper_number) for mean in means):
+        return JudgeResult(True, text)
+    low, high = data.paper_number
+    tolerance = NUMBER_TOLERANCE
+    is_outside = means[-1] < low - tolerance * abs(low) or means[0] > high + tolerance * abs(high)
+    return JudgeResult(False, text) if is_outside else JudgeResult(None, f"cannot tell: {text}")
 
 
 # ---- judges of a curve's shape
@@ -271,6 +288,7 @@ JUDGES = {
     # Bounds: the paper says "more than" or "at most", and any number beyond the bound agrees.
     "at-least": Judge(lambda data: _judge_bound(data, max, 1), "some", needs_number=True),
     "at-most": Judge(lambda data: _judge_bound(data, max, -1), needs_number=True),
+    "mean-between": Judge(_judge_mean_between_bounds, needs_number=True, can_compare_curves=True),
     "same": Judge(_judge_equality, can_compare_curves=True, degree_kind="equality"),
     "more": Judge(lambda data: _judge_excess_everywhere(data, lambda by: by > data.degree.min_difference),
                   can_compare_curves=True, degree_kind="difference"),

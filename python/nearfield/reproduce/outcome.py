@@ -18,7 +18,7 @@ from nearfield.reproduce.writers import NUMBER_FORMATTERS
 
 REPRODUCTION_FILE = "reproduction.json"
 
-Verdict = Literal["within", "shape only", "in part", "not", "by construction", "not simulated"]
+Verdict = Literal["within", "shape only", "in part", "not", "cannot tell", "by construction", "not simulated"]
 
 
 class PlottedCurve(Table):
@@ -71,14 +71,15 @@ class Answer(Table):
 
 class JudgedStatement(Table):
     """A statement of a paper with its judgement. `ours` has the simulated numbers as text. If the statement could not
-    be judged, `holds` is None and `ours` is the reason. `number` is the paper's number as a range, and `at` its
-    position. `not_counted` is the reason why the judgement does not count; '' if it counts. `why` is a cause of the
-    difference, and only set if the statement does not hold."""
+    be judged, or the numbers do not decide it, `holds` is None and `ours` says why. `number` is the paper's number as a
+    range, and `at` its position. `not_counted` is the reason why the judgement does not count; '' if it counts. `why`
+    is a cause of the difference, and only set if the statement does not hold."""
 
     says: str
     paper: str
     ours: str
     holds: bool | None
+    is_undecided: bool = Field(default=False, description="it was simulated, but the numbers do not decide it")
     is_number: bool
     is_question: bool = Field(
         default=True, description="false: it says that something was measured at all, or is a control of the claim"
@@ -124,6 +125,7 @@ class JudgedPaper(Table):
 
     name: str
     title: str
+    is_further: bool = Field(default=False, description="not one of the five papers that the score is about")
     reading: str = ""
     claims: list[JudgedClaim]
     chosen: list[FreeParameter]
@@ -210,8 +212,10 @@ class Reproduction(Table):
 def verdict_of_claim(statements: list[JudgedStatement]) -> Verdict:
     """Returns the verdict on a claim from its statements. "within": all hold. "shape only": all shapes hold, but a
     number does not. "in part": only some hold, or some were not simulated. "not": none holds. "by construction": none
-    could fail. "not simulated": none was simulated."""
+    could fail. "cannot tell": the simulated numbers decide none. "not simulated": none was simulated."""
     simulated = any(one.holds is not None for one in statements)
+    if not simulated and any(one.is_undecided for one in statements):
+        return "cannot tell"
     statements = [one for one in statements if not one.not_counted]
     judged = [one for one in statements if one.holds is not None]
     if not judged:

@@ -21,7 +21,7 @@ from nearfield.reproduce.outcome import (
     count_holding_statements,
     format_statement_counts,
 )
-from nearfield.reproduce.score import score_text
+from nearfield.reproduce.score import further_score_texts, score_text
 from nearfield.reproduce.supporting_records import supporting_records_html
 from nearfield.reproduce.svg_chart import draw_chart
 from nearfield.ui.html import escape_html, fill_template, folded_html, framed_page, read_asset, table, tag, text
@@ -62,7 +62,8 @@ def _simulated_html(reproduction: Reproduction, folder: Path) -> str:
             "strips": _verdict_strips_html(reproduction.papers),
             "banner": _incomplete_banner_html(reproduction, folder) + _traces_banner_html(reproduction.traced),
             "negative": _negative_results_html(reproduction.papers),
-            "score": tag("p", tag("b", text(capitalize(f"{score_text(reproduction.score)}.")))),
+            "score": tag("p", tag("b", text(capitalize(f"{score_text(reproduction.score)}."))))
+            + "".join(tag("p", text(f"{one}.")) for one in further_score_texts(reproduction.papers)),
             "overview": _claim_table_html(reproduction),
             "papers": "".join(_paper_html(paper, folder) for paper in reproduction.papers),
         },

@@ -1,5 +1,5 @@
-"""Finds and loads the claims of papers by name (S0 to S4) from papers/NAME/claims.toml, in the installed package or in
-the source tree."""
+"""Finds and loads the claims of papers by name (S0 to S4, Acoll) from papers/NAME/claims.toml, in the installed package
+or in the source tree."""
 
 from __future__ import annotations
 

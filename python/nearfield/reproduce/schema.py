@@ -1,6 +1,6 @@
 """The schema of papers/NAME/claims.toml. The file has the paper's statements, written from the paper and not from
 simulated numbers; the profiles to simulate; and for each statement the records and the judge function (judges.py) that
-decide it. Papers are named S0 to S4 (papers/NAME/README.md)."""
+decide it. The five papers are named S0 to S4; papers/NAME/README.md says which paper each is."""
 
 from __future__ import annotations
 
@@ -110,8 +110,14 @@ class CurveSpec(Table):
     where: dict[str, ColumnValues] = Field(
         default_factory=dict, description="columns; the highest number of a list counts"
     )
-    versus: dict[str, ColumnValues] | None = Field(default=None, description="the columns that differ for the base")
+    mean_over: list[str] = Field(
+        default_factory=list, description="columns of `where` over whose values the mean counts, not the highest number"
+    )
+    versus: dict[str, ColumnValues] | None = Field(
+        default=None, description="the columns that differ for the base; '' removes a column"
+    )
     base: str | None = Field(default=None, description="the profile of the base if it differs from `profile`")
+    base_metric: str | None = Field(default=None, description="the metric of the base if it differs from `metric`")
     how: Literal["gain", "ratio", "minus"] | None = Field(
         default=None, description="comparison with the base: the saved share, the ratio, or the difference"
     )
@@ -129,6 +135,8 @@ class CurveSpec(Table):
             raise ValueError("how needs versus or base, and they need it")
         if self.per_rest and self.per is None:
             raise ValueError("per_rest needs per")
+        if unlisted := [name for name in self.mean_over if not isinstance(self.where.get(name), list)]:
+            raise ValueError(f"mean_over needs a list of values of {unlisted[0]} in where")
         return self
 
 
@@ -242,6 +250,9 @@ class PaperTables(Table):
     schema_version: Literal[1]
     name: str = Field(pattern=r"^[A-Z][A-Za-z0-9]*$", description="that of its folder")
     title: str
+    is_further: bool = Field(
+        default=False, description="it is not one of the five papers that the published score is about"
+    )
     reading: str = Field(default="", description="a paragraph on what holds, what does not, and why, without counts")
     profile: dict[str, ProfileRun] = Field(default_factory=dict)
     quote: dict[str, QuotedNumber] = Field(

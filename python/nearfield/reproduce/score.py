@@ -4,7 +4,7 @@ passage scores the fraction of its statements that hold, and the claim scores th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nearfield.reproduce.outcome import JudgedPaper, JudgedStatement, Score
 
@@ -20,6 +20,18 @@ def score_claim(statements: Iterable[JudgedStatement]) -> float | None:
             passages[one.paper].append(one.holds)
     shares = [sum(held) / len(held) for held in passages.values()]
     return sum(shares) / len(shares) if shares else None
+
+
+def papers_of_score(papers: Sequence[JudgedPaper]) -> Sequence[JudgedPaper]:
+    """Returns the papers that the score of a reproduction is about: without further papers, unless there are no
+    others."""
+    return [one for one in papers if not one.is_further] or papers
+
+
+def further_score_texts(papers: Sequence[JudgedPaper]) -> list[str]:
+    """Returns a text with the score of each further paper that papers_of_score() leaves out."""
+    scored = papers_of_score(papers)
+    return [f"{one.name}, a further paper: {score_text(score_papers([one]))}" for one in papers if one not in scored]
 
 
 def score_papers(papers: Iterable[JudgedPaper]) -> Score:

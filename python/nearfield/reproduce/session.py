@@ -36,7 +36,7 @@ from nearfield.reproduce.live.measure import LiveMeasurements
 from nearfield.reproduce.papers import Paper
 from nearfield.reproduce.quotes import fill_in_quotes
 from nearfield.reproduce.schema import Claim, ClusterRun, ProfileRun, ScenarioRun, Statement
-from nearfield.reproduce.score import score_papers
+from nearfield.reproduce.score import papers_of_score, score_papers
 from nearfield.reproduce.verdicts import Evidence, free_parameters, judge_claim
 
 JOURNAL_FILE = "simulated.jsonl"
@@ -97,7 +97,7 @@ def reproduce(
         complete=len(complete_cases) == len(cases),
         seconds=time.monotonic() - started,
         papers=papers,
-        score=score_papers(papers),
+        score=score_papers(papers_of_score(papers)),
         here=_make_live_summary(live_measurements, settings.out_folder) if live_measurements else None,
         cards=cards_of(papers) if live_measurements else [],
         traced=traced.trace_sources if traced else [],
@@ -146,6 +146,7 @@ def _judge_paper(
     return outcome.JudgedPaper(
         name=paper.name,
         title=paper.title,
+        is_further=paper.is_further,
         reading=fill_in(paper.reading) if is_complete else "",
         claims=[
             _fill_quotes_in_claim(judge_claim(claim, evidence, here=answer_live, traced=answer_from_trace), fill_in)

@@ -79,6 +79,7 @@ def judge_statement(statement: Statement, evidence: Evidence) -> JudgedStatement
         paper=statement.paper,
         ours=numbers_text,
         holds=holds,
+        is_undecided=holds is None and shown_evidence is not None,
         is_number=statement.number is not None,
         is_question=not statement.is_control and _live_judge_name(statement) != "given",
         is_control=statement.is_control,

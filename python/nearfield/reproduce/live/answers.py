@@ -139,7 +139,7 @@ def _answer_by_curve(statement: Statement, check: LiveCheck, launches: Sequence[
         )
     word = decide_by_bootstrap(
         curves,
-        lambda points: judge(replace(combined, curve=points, other_curve=None)).holds,
+        lambda points: bool(judge(replace(combined, curve=points, other_curve=None)).holds),
         (0.0, 1.0, *(combined.paper_number or ())),
         combined.position_range or (combined.step_positions[0] if combined.step_positions else -math.inf, math.inf),
         judge_entry.quantifier,

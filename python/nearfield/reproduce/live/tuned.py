@@ -14,7 +14,10 @@ from nearfield.reproduce.adverbs import SAME_TOLERANCE
 from nearfield.reproduce.live.bootstrap import AnswerWord
 from nearfield.reproduce.outcome import Answer
 from nearfield.rules.applicability import machine_differences, make_machine_table
+from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
+from nearfield.rules.collectives import MPI_ALGORITHM
 from nearfield.rules.criterion import COLLECTIVE_PATTERNS
+from nearfield.rules.gain_table import GainTable
 from nearfield.rules.schema import PointTable, Rules, find_rules_path, load_rules_of_mpi
 
 
@@ -40,26 +43,45 @@ def _select_points(rules: Rules, is_selected: Callable[[str], bool]) -> list[tup
     return [(rule.distance, point) for rule in rules.rule for point in rule.point if is_selected(point.pattern)]
 
 
-def _format_gain(distance: str, point: PointTable) -> str:
-    gain = point.gain
-    where = f"{point.pattern} of {format_bytes(point.size_bytes)}, {distance}"
+def _select_collective_gains(rules: Rules, operation: str) -> list[tuple[str, GainTable]]:
+    """Returns a text and the gain of each measured length of a collective: by tuned parameters of messages, and by the
+    algorithms that `tune --collectives` selected among nearfield's, or `--native` among the MPI's own."""
+    gains = [(_describe_point(distance, point), point.gain)
+             for distance, point in _select_points(rules, lambda pattern: pattern == operation)]  # fmt: skip
+    for rule in rules.rule:
+        tables: list[CollectiveTable | NativeCollectiveTable] = [*rule.collective, *rule.native_collective]
+        for table in tables:
+            gains += [
+                (f"{operation} of {format_bytes(point.size_bytes)} by {point.algorithm}, {rule.distance}", point.gain)
+                for point in table.point
+                if table.operation == operation and point.algorithm != MPI_ALGORITHM
+            ]
+    return gains
+
+
+def _describe_point(distance: str, point: PointTable) -> str:
+    return f"{point.pattern} of {format_bytes(point.size_bytes)}, {distance}"
+
+
+def _format_gain(where: str, gain: GainTable) -> str:
     return f"{gain.value:.2f}x ({gain.low:.2f}x to {gain.high:.2f}x), {where}"
 
 
-def _judge_any_point_faster(points: Sequence[tuple[str, PointTable]]) -> tuple[AnswerWord, str]:
-    """Returns "holds" if any point is significantly faster than the baseline, "does not" if the upper ends of all gains
-    are within the tolerance, and otherwise "cannot tell"; with the best gain as text."""
-    if not points:
+def _judge_any_faster(gains: Sequence[tuple[str, GainTable]]) -> tuple[AnswerWord, str]:
+    """Returns "holds" if any gain is significantly above the baseline, "does not" if the upper ends of all gains are
+    within the tolerance, and otherwise "cannot tell"; with the best gain as text."""
+    if not gains:
         return "cannot tell", "the MPI's defaults are in use, or these were not measured"
-    best = max(points, key=lambda one: one[1].gain.value)
-    if any(point.gain.as_gain().is_faster for _, point in points):
+    best = max(gains, key=lambda one: one[1].value)
+    if any(gain.as_gain().is_faster for _, gain in gains):
         return "holds", f"up to {_format_gain(*best)}"
-    none = all(point.gain.high <= 1 + SAME_TOLERANCE for _, point in points)
+    none = all(gain.high <= 1 + SAME_TOLERANCE for _, gain in gains)
     return "does not" if none else "cannot tell", f"at most {_format_gain(*best)}"
 
 
 def _judge_any_message_faster(rules: Rules) -> tuple[AnswerWord, str]:
-    return _judge_any_point_faster(_select_points(rules, lambda pattern: pattern not in COLLECTIVE_PATTERNS))
+    points = _select_points(rules, lambda pattern: pattern not in COLLECTIVE_PATTERNS)
+    return _judge_any_faster([(_describe_point(distance, point), point.gain) for distance, point in points])
 
 
 def _judge_no_message_slower(rules: Rules) -> tuple[AnswerWord, str]:
@@ -75,11 +97,11 @@ def _judge_no_message_slower(rules: Rules) -> tuple[AnswerWord, str]:
         word = "holds"
     elif any(point.gain.high < min_gain for _, point in points):
         word = "does not"
-    return word, f"slowest: {_format_gain(distance, worst)}"
+    return word, f"slowest: {_format_gain(_describe_point(distance, worst), worst.gain)}"
 
 
-def _make_collective_judge(name: str) -> Callable[[Rules], tuple[AnswerWord, str]]:
-    return lambda rules: _judge_any_point_faster(_select_points(rules, lambda pattern: pattern == name))
+def _make_collective_judge(operation: str) -> Callable[[Rules], tuple[AnswerWord, str]]:
+    return lambda rules: _judge_any_faster(_select_collective_gains(rules, operation))
 
 
 def _judge_loss_at_other_distance(rules: Rules) -> tuple[AnswerWord, str]:

@@ -27,13 +27,14 @@ using RankExchange = collectives::Exchange<SimulatedPort>;
 
 constexpr int num_warmup_calls = 1, default_calls = 2;
 constexpr std::int64_t max_bytes = 16 << 10;  // by default: longer vectors take the host minutes on many cores
-constexpr std::string_view operations[] = {"barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall"};
+constexpr std::string_view operations[] = {"barrier",   "bcast",     "gather",  "reduce",
+                                           "allreduce", "allgather", "alltoall"};
 
 const ScenarioInfo node_collective_info{
     "node-collective",
     "Collectives inside a node through shared memory, by several algorithms",
     Ranks::all,
-    {{"operation", "barrier, bcast, reduce, allreduce, allgather, alltoall"},
+    {{"operation", "barrier, bcast, gather, reduce, allreduce, allgather, alltoall"},
      {"algorithm", "flat; of some operations whole, slices, grouped (by last-level cache) or doubling"},
      {"size_bytes", "bcast, reduce, allreduce: of the vector; others: what one rank contributes (to each other rank)"},
      {"ranks", "how many take part"}},
@@ -66,7 +67,7 @@ std::vector<std::string> algorithms_of(const std::string& operation, bool has_gr
   if (operation == "bcast") names.emplace_back("slices");
   const bool may_be_grouped = operation == "allreduce" || operation == "bcast" || operation == "barrier";
   if (has_groups && may_be_grouped) names.emplace_back("grouped");
-  if (operation != "bcast") names.emplace_back("doubling");
+  if (operation != "bcast" && operation != "gather") names.emplace_back("doubling");
   return names;
 }
 
@@ -124,7 +125,8 @@ class CollectiveCalls {
         num_ranks_(static_cast<std::size_t>(number_parameter(parameters, "ranks"))),
         groups_{cores_per_group(machine)},
         ranks_(node_, static_cast<int>(num_ranks_), groups_.size, fetch_model) {
-    const bool sends_blocks = operation_ == "alltoall", gets_blocks = sends_blocks || operation_ == "allgather";
+    const bool sends_blocks = operation_ == "alltoall",
+               gets_blocks = sends_blocks || operation_ == "allgather" || operation_ == "gather";
     for (std::size_t i = 0; i < num_ranks_; ++i) {
       ports_.push_back(std::make_unique<SimulatedPort>(ranks_, static_cast<int>(i)));
       host_memory_.push_back(std::make_unique<HostMemory>(sizeof(SimulatedPort::Box)));
@@ -171,6 +173,9 @@ class CollectiveCalls {
     if (operation_ == "reduce")
       return is_doubling ? reduce_by_doubling(exchange, send, receive, sum, 0)
                          : reduce(exchange, send, receive, sum, 0);
+    if (operation_ == "gather")
+      return gather(exchange, send, rank == 0 ? 0 : bytes_, 0,
+                    [&](int from) { return std::pair(receive + static_cast<std::size_t>(from) * bytes_, bytes_); });
     if (operation_ == "alltoall")
       return is_doubling ? alltoall_by_doubling(exchange, send, receive, bytes_)
                          : alltoall(exchange, send, receive, bytes_);
