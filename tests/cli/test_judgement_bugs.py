@@ -28,14 +28,15 @@ def test_every_injected_bug_is_caught() -> None:
 
 
 @pytest.mark.injected
-def test_every_hole_in_the_proof_is_caught() -> None:
+@pytest.mark.parametrize("file", ["proof", "rewrite_refusals"])
+def test_every_hole_in_the_proof_is_caught(file: str) -> None:
     """Without a hole, do the tests that it names pass (tests/unit runs them, too), and does one fail with it?"""
-    bugs = injected.bugs_of("proof")
+    bugs = injected.bugs_of(file)
 
     def last_line(name: str) -> str:
         bug = bugs[name]
         compile(injected.inject(bug), bug["file"], "exec")
-        return injected.last_line_of_tests(f"proof:{name}", UNIT / bug["tests"], "-k", bug["select"])
+        return injected.last_line_of_tests(f"{file}:{name}", UNIT / bug["tests"], "-k", bug["select"])
 
     with ThreadPoolExecutor(2) as pool:
         ends = dict(zip(bugs, pool.map(last_line, bugs), strict=True))

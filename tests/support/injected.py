@@ -23,6 +23,7 @@ PACKAGES = {
     "rewrite": "rewrite",
     "hostile": "rewrite",
     "proof": "rewrite",
+    "rewrite_refusals": "rewrite",
     "judgement": "rules",
 }  # file of mistakes -> the package of those that name none
 Bug = dict[str, Any]

@@ -25,17 +25,23 @@ PARAMETERS = "int m, int n, double *restrict out, double *restrict in, double *r
 
 
 def step(body: str) -> str:
-    return f"#include <mpi.h>\nvoid step({PARAMETERS}int up, int down) {{\n{body}\n}}\n"
+    same = "static int same(int k) { return k; }"
+    return f"#include <mpi.h>\n{same} void step({PARAMETERS}int up, int down) {{\n{body}\n}}\n"
 
 
 def analysed(
-    tmp_path: Path, arguments: list[str], text: str, alike: tuple[str, ...] = ("m",), others: OtherFiles = ()
+    tmp_path: Path,
+    arguments: list[str],
+    text: str,
+    alike: tuple[str, ...] = ("m",),
+    others: OtherFiles = (),
+    pieces: ChunkSizes = PIECES,
 ) -> Analysis:
     path = tmp_path / "program.c"
     path.write_text(text)
     only = frozenset({"cut", "strip-mine"})
     return analyze(
-        path, arguments, transformation_names=only, chunk_sizes=PIECES, assume_uniform=alike, other_files=others
+        path, arguments, transformation_names=only, chunk_sizes=pieces, assume_uniform=alike, other_files=others
     )
 
 
@@ -95,6 +101,33 @@ REFUSED = {
         MAKE + "MPI_Send(out, m, MPI_DOUBLE, up, 0, MPI_COMM_WORLD);" + USE.replace("in[", "a["), ("m",),
         "only an MPI_Sendrecv by itself", "",
     ),
+    "a cast of the call": (f"{MAKE}(void){CALL}{USE}", ("m",), "the call is not found again", ""),
+    "any tag": (
+        MAKE + CALL + USE + "MPI_Recv(in, m, MPI_DOUBLE, up, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);", ("m",),
+        "MPI_Recv in line 3 may be the other side", "",
+    ),
+    "another count": (
+        MAKE + CALL + USE + CALL.replace(" m,", " n,"), ("m", "n"),
+        "MPI_Sendrecv in line 3 has another count, and may be the other side", "",
+    ),
+    "an unknown count": (
+        MAKE + CALL.replace("in, m", "in, (int)a[0]") + USE, ("m",), "not known that it sends as many elements", "",
+    ),
+    "elements of another length": (
+        MAKE + CALL.replace("in, m, MPI_DOUBLE", "in, m, MPI_FLOAT") + USE, ("m",),
+        "not known that it sends as many elements", "",
+    ),
+    "a call among the arguments": (
+        MAKE + CALL.replace("up, 0", "same(up), 0") + USE, ("m",), "its arguments call", "",
+    ),
+    "bytes": (MAKE + CALL.replace("_DOUBLE", "_BYTE") + USE, ("m",), "not one row of elements of out", ""),
+    "an unknown place": (
+        MAKE + CALL.replace("out,", "out + (int)a[0],") + USE, ("m",), "not one row of elements of out", "",
+    ),
+    "elements with gaps": (
+        "MPI_Datatype t; MPI_Type_vector(2, 1, 3, MPI_DOUBLE, &t); MPI_Type_commit(&t);" + MAKE
+        + CALL.replace("m, MPI_DOUBLE", "1, t") + USE, ("m",), "not one row of elements of out", "",
+    ),
     "type": (
         MAKE + CALL.replace("(out,", "((void *)out,") + USE, ("m",), "is not written as a pointer to its elements", "",
     ),
@@ -109,6 +142,11 @@ def test_what_ranks_may_cut_otherwise_is_refused(name: str, tmp_path: Path, argu
     assert not found.patches
     assert any(reason in one.reason for one in found.missed), found.missed
     assert assumption in {one.assumption for one in found.missed}
+
+
+def test_pieces_are_not_shorter_than_an_element(tmp_path: Path, arguments: list[str]) -> None:
+    found = analysed(tmp_path, arguments, step(MAKE + CALL + USE), pieces=ChunkSizes(4, 64))
+    assert not found.patches and "an element is longer than a piece" in found.missed[0].reason
 
 
 def test_constants_of_a_whole_program_need_no_assumption(tmp_path: Path, arguments: list[str]) -> None:

@@ -57,7 +57,8 @@ REFUSED = {
     "a datatype that reaches other variables": (
         ".c", "", "MPI_Datatype t; int one[1] = {1}; MPI_Aint at[1]; MPI_Datatype of[1] = {MPI_DOUBLE};\n"
         "MPI_Get_address(v, at); MPI_Type_create_struct(1, one, at, of, &t); MPI_Type_commit(&t);\n"
-        f"MPI_Recv(MPI_BOTTOM, 1, t, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n{SWEEP}", "MPI_BOTTOM"),
+        f"MPI_Recv(MPI_BOTTOM, 1, t, down, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n{SWEEP}",
+        "its buffer is MPI_BOTTOM"),
     "a datatype of displacements": (
         ".c", "", "MPI_Datatype t; int one[1] = {1}; MPI_Aint at[1] = {64};\n"
         "MPI_Type_create_hindexed(1, one, at, MPI_DOUBLE, &t); MPI_Type_commit(&t);\n"

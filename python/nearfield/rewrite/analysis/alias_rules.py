@@ -73,6 +73,32 @@ def may_alias_by_type(first: BaseObject, second: BaseObject) -> bool:
     return names[0] == names[1] or "char" in names or has_complex or not all(map(bytes_of_element_type, names))
 
 
+def is_structure_and_member(first: BaseObject, second: BaseObject) -> bool:
+    """Returns whether one base object is a structure, and the other one a member of it."""
+    keys = [base.key.replace("->", ".") + "." for base in (first, second)]
+    is_prefix = keys[0].startswith(keys[1]) or keys[1].startswith(keys[0])
+    return first.declaration_key == second.declaration_key and first.key != second.key and is_prefix
+
+
+def are_members_of_one_variable(first: BaseObject, second: BaseObject) -> bool:
+    """Returns whether two base objects are different members of one structure variable, and no pointers."""
+    is_one_variable = first.declaration_key == second.declaration_key and first.key != second.key
+    return is_one_variable and "pointer" not in (first.object_kind, second.object_kind)
+
+
+def is_member_behind_pointer(first: BaseObject, second: BaseObject) -> bool:
+    """Returns whether one of both base objects is no array, but a member of a structure behind a pointer."""
+    return not first.dimension_sizes or not second.dimension_sizes
+
+
+def are_different_members(first: BaseObject, second: BaseObject) -> bool:
+    """Returns whether one base object is a member of a structure behind a pointer, and the other one cannot be the same
+    memory: it has another type, or it is another member of such a structure."""
+    are_members = not first.dimension_sizes and not second.dimension_sizes
+    is_other_member = are_members and member_name(first) != member_name(second)
+    return is_member_behind_pointer(first, second) and (is_other_member or not may_alias_by_type(first, second))
+
+
 def share_allocation(first_names: frozenset[str], second_names: frozenset[str]) -> bool:
     """Returns whether two sets of allocation names may denote the same memory."""
     return bool(first_names & second_names) or any(

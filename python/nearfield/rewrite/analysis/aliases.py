@@ -5,16 +5,20 @@ swapped after their first assignment keep the same set of values, so they do not
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import combinations, product
 
 from nearfield.rewrite.analysis.alias_rules import (
     _VALUE_DISCARDING_KINDS,
+    are_different_members,
+    are_members_of_one_variable,
     first_access_line,
     is_container_access,
     is_element_load,
+    is_member_behind_pointer,
     is_plain_new,
+    is_structure_and_member,
     is_value_discarded,
     may_alias_by_type,
     member_name,
@@ -146,14 +150,6 @@ class AliasAnalysis:
         escaping = self._function.escaping_uses(declaration_key)
         return any(not self._is_address_taken(use) or self._may_store_address(use, self._function) for use in escaping)
 
-    def has_stored_address(self, declaration_key: int) -> bool:
-        """Returns whether the function may store a pointer or a reference to a variable somewhere."""
-        return self._has_stored_address(declaration_key)
-
-    def address_escapes(self, declaration_key: int) -> bool:
-        """Returns whether the address of an array or variable of the function may be stored somewhere."""
-        return self._address_escapes(declaration_key)
-
     def _is_address_taken(self, use: SyntaxNode) -> bool:
         """Returns whether a use of a variable is, directly or by a member, the operand of `&`."""
         for above in self._function.ancestors_of(use):
@@ -164,32 +160,44 @@ class AliasAnalysis:
         return False
 
     def _may_overlap(self, first: BaseObject, second: BaseObject) -> bool:
-        """Returns whether the memory of two arrays, or behind two pointers, may overlap."""
-        if first.declaration_key == second.declaration_key and first.key != second.key:
-            keys = [base.key.replace("->", ".") + "." for base in (first, second)]
-            if keys[0].startswith(keys[1]) or keys[1].startswith(keys[0]):  # a structure and its member
-                return True
-            if "pointer" not in (first.object_kind, second.object_kind):
-                return False
-        if not first.dimension_sizes or not second.dimension_sizes:  # a member of a structure behind a pointer
-            is_same_member = member_name(first) == member_name(second)
-            return may_alias_by_type(first, second) and (
-                is_same_member or bool(first.dimension_sizes or second.dimension_sizes)
-            )
-        if (
-            {first.object_kind, second.object_kind} <= {"array", "vector"}
-            and not self._is_pointer_variable(first)
-            and not self._is_pointer_variable(second)
-        ):
+        """Returns whether the memory of two arrays, or behind two pointers, may overlap. The first rule whose predicate
+        holds for them decides."""
+        rules: tuple[tuple[Callable[[BaseObject, BaseObject], bool], bool], ...] = (
+            (is_structure_and_member, True),
+            (are_members_of_one_variable, False),
+            (are_different_members, False),
+            (is_member_behind_pointer, True),
+            (self._are_declared_arrays, False),
+            (self._may_point_into_any_allocation, True),
+            (self._is_allocation_unknown, False),
+            (self._are_only_swapped, False),
+            (self._may_share_allocation, True),
+        )
+        return next((may_overlap for is_case, may_overlap in rules if is_case(first, second)), False)
+
+    def _are_declared_arrays(self, first: BaseObject, second: BaseObject) -> bool:
+        """Returns whether both are arrays or containers that are themselves declared."""
+        are_arrays = {first.object_kind, second.object_kind} <= {"array", "vector"}
+        return are_arrays and not self._is_pointer_variable(first) and not self._is_pointer_variable(second)
+
+    def _may_point_into_any_allocation(self, first: BaseObject, second: BaseObject) -> bool:
+        """Returns whether one may point into any allocation, also into that of the other: this is no allocation of the
+        function, or its address may be stored."""
+        if not self._is_allocation_unknown(first, second):
             return False
-        allocations, other_allocations = self._allocations_of(first), self._allocations_of(second)
-        if UNKNOWN_ALLOCATION in allocations or UNKNOWN_ALLOCATION in other_allocations:
-            known, base = (other_allocations, second) if UNKNOWN_ALLOCATION in allocations else (allocations, first)
-            are_own = all(origin.startswith(("new ", "array ")) for origin in known)
-            return UNKNOWN_ALLOCATION in known or not are_own or self._address_escapes(base.declaration_key)
-        if self._are_only_swapped(first.declaration_key, second.declaration_key):
-            return False
-        return share_allocation(allocations, other_allocations)
+        is_first_unknown = UNKNOWN_ALLOCATION in self._allocations_of(first)
+        base = second if is_first_unknown else first
+        known = self._allocations_of(base)
+        are_own = all(origin.startswith(("new ", "array ")) for origin in known)
+        return not are_own or self._address_escapes(base.declaration_key)
+
+    def _is_allocation_unknown(self, first: BaseObject, second: BaseObject) -> bool:
+        """Returns whether it is unknown into which allocation one of both points."""
+        return UNKNOWN_ALLOCATION in self._allocations_of(first) | self._allocations_of(second)
+
+    def _may_share_allocation(self, first: BaseObject, second: BaseObject) -> bool:
+        """Returns whether both may point into the same allocation."""
+        return share_allocation(self._allocations_of(first), self._allocations_of(second))
 
     def _is_pointer_variable(self, base: BaseObject) -> bool:
         """Returns whether a base object is the memory behind a pointer variable or a reference, not an object that is
@@ -267,7 +275,7 @@ class AliasAnalysis:
 
     # ---- allocations that a pointer may point into
 
-    def _allocations_of(self, base: BaseObject, *, counts_swaps: bool = True) -> frozenset[str]:
+    def _allocations_of(self, base: BaseObject) -> frozenset[str]:
         """Returns names for the allocations that an array or pointer may belong to; UNKNOWN_ALLOCATION is one of them
         if they may belong to any. Two arrays may overlap only if they share a name or one has UNKNOWN_ALLOCATION."""
         if base.object_kind == "rows" or "->" in base.key or "." in base.key.split("@")[-1]:
@@ -280,8 +288,8 @@ class AliasAnalysis:
         if declaration.key in self._function.address_taken and not self._allocating_calls(declaration.key):
             return frozenset({UNKNOWN_ALLOCATION})
         if declaration.key in self._global_by_key:
-            return self._allocations_of_global(declaration)
-        return self._allocations_of_pointer(declaration.key, counts_swaps, frozenset())
+            return frozenset({UNKNOWN_ALLOCATION})  # assignments to global pointers are not analysed
+        return self._allocations_of_pointer(declaration.key, True, frozenset())
 
     def _allocations_of_pointer(
         self, declaration_key: int, counts_swaps: bool, visited_keys: frozenset[int]
@@ -353,10 +361,6 @@ class AliasAnalysis:
         is_local = declaration.key in self._function.declarations and declaration.cursor.storage_class.name != "STATIC"
         return f"{'array' if is_local else 'global'} {declaration.key}"
 
-    def _allocations_of_global(self, declaration: SyntaxNode) -> frozenset[str]:
-        """Returns UNKNOWN_ALLOCATION, since assignments to global pointers are not analysed."""
-        return frozenset({UNKNOWN_ALLOCATION})
-
     def _allocating_calls(self, declaration_key: int) -> list[SyntaxNode]:
         """Returns the calls, such as posix_memalign, that store the address of allocated memory in a pointer variable;
         none if anything else takes the variable's address."""
@@ -369,10 +373,11 @@ class AliasAnalysis:
 
     # ---- pointer swaps
 
-    def _are_only_swapped(self, first_key: int, second_key: int) -> bool:
+    def _are_only_swapped(self, first: BaseObject, second: BaseObject) -> bool:
         """Returns whether two pointers never hold the same address because they belong to one group of pointers: each
         is assigned once, outside of loops, with an allocation of its own, and otherwise only swapped with others of the
         group."""
+        first_key, second_key = first.declaration_key, second.declaration_key
         group = {first_key}
         while (
             new_keys := {key for swap in self._swaps if swap.permuted_keys & group for key in swap.permuted_keys}

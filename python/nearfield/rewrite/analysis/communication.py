@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.analysis.accesses import AccessCollector, is_structure_member
 from nearfield.rewrite.analysis.blocking import is_status_unread
+from nearfield.rewrite.analysis.completion import (
+    COMPLETION_REFUSALS,
+    Completion,
+    PostedMessage,
+    RequestPosition,
+    request_position,
+)
 from nearfield.rewrite.analysis.datatypes import DatatypeLayout, bytes_of_element_type, layout_of_datatype
 from nearfield.rewrite.analysis.expressions import NotAffine, Pointer, source_text_of
 from nearfield.rewrite.analysis.message_elements import (
@@ -17,14 +24,11 @@ from nearfield.rewrite.analysis.message_elements import (
     unknown_element,
 )
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Polynomial, Symbol
-from nearfield.rewrite.analysis.program import Access, BaseObject, Loop, MessageSide, NotMovable
-from nearfield.rewrite.analysis.requests import (
-    active_request_reason,
-    changed_request_reason,
-    is_pointer_to_own_allocation,
-)
+from nearfield.rewrite.analysis.program import BaseObject, Loop, MessageSide, NotMovable
+from nearfield.rewrite.analysis.refusals import raise_first_refusal
+from nearfield.rewrite.analysis.requests import other_request_reason
 from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TypeKind
-from nearfield.rewrite.frontend.conversions import INTEGER_TYPES, UNSIGNED_TYPES, is_mpi_handle_variable, may_truncate
+from nearfield.rewrite.frontend.conversions import INTEGER_TYPES, UNSIGNED_TYPES, may_truncate
 from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS
 
 # For each buffer of an MPI call: whether it is sent, and the positions of the arguments buffer, count and datatype.
@@ -48,15 +52,6 @@ _STATUS_ARGUMENT_BY_CALL = {
     "MPI_Wait": 1,
     "MPI_Waitall": 2,
 }
-
-
-@dataclass
-class PostedMessage:
-    """A message in flight: its request, and the accesses to its buffer."""
-
-    request_position: tuple[str, int | None]
-    accesses: list[Access]
-    is_certain: bool  # begun by every execution of its statement
 
 
 @dataclass
@@ -158,56 +153,41 @@ class CommunicationCollector(AccessCollector):
     def _record_persistent_start(self, node: SyntaxNode, request: SyntaxNode, is_startall: bool) -> None:
         """Records the messages that MPI_Start or MPI_Startall begins. Raises NotMovable if the calls that created the
         persistent requests are unknown, or if their arguments may have changed since."""
-        base, position = self._request_position(request)
-        function, num_started = self.reader.function, 0
-        if reason := self._other_request_reason(request):
+        pointer = self.reader.pointer_value(request)
+        if reason := other_request_reason(pointer.base, self.reader.function):
             raise NotMovable(f"it may start another request than the one that was made: {reason}", node.line)
-        for init_call in function.calls:
-            if not _PERSISTENT_INIT_CALL.fullmatch(init_call.name):
-                continue
+        init_calls = list(self._init_calls_of(request_position(pointer), is_startall))
+        if not init_calls:
+            raise NotMovable("it starts requests that were made elsewhere", node.line)
+        for init_call, position in init_calls:
             arguments = init_call.arguments
-            init_position = self._request_position(arguments[6])
-            if (
-                init_position[0] != base
-                or not is_startall
-                and None not in (position, init_position[1])
-                and init_position[1] != position
-            ):
-                continue
-            for one in [one for argument in arguments[:3] for one in argument.walk()]:
-                declaration = one.declaration if one.kind == Kind.DECL_REF_EXPR else None
-                is_member = one.kind == Kind.MEMBER_REF_EXPR and one.type.kind in (*INTEGER_TYPES, TypeKind.POINTER)
-                if is_member or declaration is not None and not self._has_fixed_identity(declaration):
-                    raise NotMovable(
-                        f"{one.name} may have changed since line {init_call.line} gave it to {init_call.name}",
-                        node.line,
-                    )
+            if changed := next(filter(self._may_have_changed, (one for a in arguments[:3] for one in a.walk())), None):
+                reason = f"{changed.name} may have changed since line {init_call.line} gave it to {init_call.name}"
+                raise NotMovable(reason, node.line)
             first_access = len(self.accesses)
             self._record_buffer(node, "Recv" not in init_call.name, *arguments[:3])
-            self.posted_messages.append(
-                PostedMessage(init_position, self.accesses[first_access:], self.context.is_unconditional)
-            )
-            num_started += 1
-        if not num_started:
-            raise NotMovable("it starts requests that were made elsewhere", node.line)
+            accesses = self.accesses[first_access:]
+            self.posted_messages.append(PostedMessage(position, accesses, self.context.is_unconditional))
         self.begins_messages = True
 
-    def _other_request_reason(self, request: SyntaxNode) -> str:
-        """Returns the reason why a persistent request may not be the one that the calls of this function create; '' if
-        it must be."""
-        base, function = self.reader.pointer_value(request).base, self.reader.function
-        declaration = function.declarations.get(base.declaration_key)
-        if (
-            declaration is None
-            or declaration.kind != Kind.VAR_DECL
-            or declaration.cursor.storage_class.name == "STATIC"
-        ):
-            return f"{base.text} is no variable of this function"
-        is_pointer = base.object_kind == "pointer" and not is_mpi_handle_variable(declaration)
-        if is_pointer and not is_pointer_to_own_allocation(declaration, function):
-            return f"what else {base.text} stands for is not known"
-        uses = function.uses.get(base.declaration_key, [])
-        return next(filter(None, (changed_request_reason(use, function) for use in uses)), "")
+    def _init_calls_of(
+        self, position: RequestPosition, is_startall: bool
+    ) -> Iterator[tuple[SyntaxNode, RequestPosition]]:
+        """Yields the calls of the function that may have created the persistent request at a position or, if
+        `is_startall` is set, requests of its array; each with the position of its request."""
+        for call in self.reader.function.calls:
+            if _PERSISTENT_INIT_CALL.fullmatch(call.name):
+                key, index = request_position(self.reader.pointer_value(call.arguments[6]))
+                if key == position[0] and (is_startall or index == position[1] or None in (index, position[1])):
+                    yield call, (key, index)
+
+    def _may_have_changed(self, node: SyntaxNode) -> bool:
+        """Returns whether a part of a persistent request's argument may have another value when the request is
+        started."""
+        if node.kind == Kind.MEMBER_REF_EXPR:
+            return node.type.kind in (*INTEGER_TYPES, TypeKind.POINTER)
+        declaration = node.declaration if node.kind == Kind.DECL_REF_EXPR else None
+        return declaration is not None and not self._has_fixed_identity(declaration)
 
     def _record_message_call(self, node: SyntaxNode, name: str, arguments: list[SyntaxNode]) -> None:
         """Records the messages of a send or receive call, and the accesses to its buffers."""
@@ -219,7 +199,9 @@ class CommunicationCollector(AccessCollector):
         if name in _NONBLOCKING_CALLS:
             self.begins_messages = True
             self.posted_messages.append(
-                PostedMessage(self._request_position(arguments[6]), accesses, self.context.is_unconditional)
+                PostedMessage(
+                    request_position(self.reader.pointer_value(arguments[6])), accesses, self.context.is_unconditional
+                )
             )
             self._add_request_accesses(node, arguments[6], ONE)
         else:
@@ -320,15 +302,6 @@ class CommunicationCollector(AccessCollector):
 
     # ---- requests of nonblocking messages
 
-    def _request_position(self, node: SyntaxNode) -> tuple[str, int | None]:
-        """Returns the key of the variable or array that holds a request, and the index of the request in it; None if
-        the index is unknown."""
-        pointer = self.reader.pointer_value(node)
-        positions = [one.constant if one is not None else None for one in pointer.indices]
-        if not pointer.indices:
-            return pointer.base.key, 0
-        return pointer.base.key, positions[0] if len(positions) == 1 else None
-
     def _add_request_accesses(self, node: SyntaxNode, request: SyntaxNode, count: SyntaxNode | Polynomial) -> None:
         """Adds a read and a write of `count` requests, so that a request is not reused before its message completes.
         All requests behind pointers count as the same memory."""
@@ -357,67 +330,15 @@ class CommunicationCollector(AccessCollector):
         """Records the completion of one request, or of `count` requests of an array. Raises NotMovable if a request may
         belong to a message that was begun outside of the region, or if a message may remain in flight."""
         self.completes_messages = True
-        base, position = self._request_position(request)
-        first = 0 if position is None else position
-        positions = range(first, first + 1) if count is None else self._completed_requests(first, count)
-        completed_messages = [one for one in self.posted_messages if one.request_position[0] == base]
-        if positions is not None and position is not None:
-            completed_messages = [
-                one
-                for one in completed_messages
-                if one.request_position[1] is None or one.request_position[1] in positions
-            ]
-        if not completed_messages:
-            raise NotMovable("it completes messages that were begun elsewhere", node.line)
-        certain_positions = {one.request_position[1] for one in completed_messages if one.is_certain}
-        is_known = position is not None and positions is not None and certain_positions >= set(positions)
-        uncertain_messages = [one for one in completed_messages if one.request_position[1] is None]
-        if not is_known and (position is None or positions is None or uncertain_messages and count is None):
-            raise NotMovable("which messages it completes is known only when it runs", node.line)
-        if not is_known and (reason := self._outside_message_reason(request)):
-            raise NotMovable(f"it may complete messages that were begun elsewhere: {reason}", node.line)
-        for one in completed_messages:
+        span = self.region_start, self.statement_end
+        completion = Completion(request, count, self.posted_messages, self.reader, self.region_function, span)
+        raise_first_refusal(COMPLETION_REFUSALS, completion, node.line)
+        for one in completion.messages:
             self.accesses += [replace(access, line=node.line) for access in one.accesses]
-        if uncertain_messages and count is not None and not self._completes_whole_array(request, position, positions):
-            raise NotMovable("it may complete only some of the messages of its requests", node.line)
         if count is not None:
-            self.posted_messages[:] = [one for one in self.posted_messages if one not in completed_messages]
-        elif len(completed_messages) == 1 and not uncertain_messages:
-            self.posted_messages.remove(completed_messages[0])
-
-    def _completed_requests(self, first_request: int, count: SyntaxNode) -> range | None:
-        """Returns the indices of the requests that a call completes, from `first_request` on; None if their number is
-        not constant."""
-        try:
-            number = self.reader.to_polynomial(count).constant
-        except NotAffine:
-            return None
-        return range(first_request, first_request + number) if number is not None else None
-
-    def _completes_whole_array(self, request: SyntaxNode, position: int | None, positions: range | None) -> bool:
-        """Returns whether a call completes all requests of an array."""
-        sizes = self.reader.pointer_value(request).base.dimension_sizes
-        size = sizes[0].constant if len(sizes) == 1 and sizes[0] is not None else None
-        return position == 0 and positions is not None and size is not None and len(positions) >= size
-
-    def _outside_message_reason(self, request: SyntaxNode) -> str:
-        """Returns the reason why the requests of an array or a variable may belong to messages that were begun outside
-        of the region; '' if they cannot."""
-        base, root = self.reader.pointer_value(request).base, self.region_function
-        declaration = root.declarations.get(base.declaration_key)
-        if (
-            declaration is None
-            or declaration.kind != Kind.VAR_DECL
-            or declaration.cursor.storage_class.name == "STATIC"
-        ):
-            return f"{base.text} is no variable of this function"
-        is_pointer = base.object_kind == "pointer" and not is_mpi_handle_variable(declaration)
-        if is_structure_member(Pointer(base, ())) or is_pointer and not is_pointer_to_own_allocation(declaration, root):
-            return f"what else {base.text} stands for is not known"
-        for use in root.uses.get(base.declaration_key, []):
-            if not self.region_start <= use.offset < self.statement_end and (call := active_request_reason(use, root)):
-                return call
-        return ""
+            self.posted_messages[:] = [one for one in self.posted_messages if one not in completion.messages]
+        elif len(completion.messages) == 1 and not completion.messages_of_unknown_requests:
+            self.posted_messages.remove(completion.messages[0])
 
     def _has_fixed_identity(self, declaration: SyntaxNode) -> bool:
         """Returns whether a name denotes the same object throughout the function: an array, an MPI handle, or a

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from nearfield.rewrite.analysis.blocking import is_status_unread
 from nearfield.rewrite.analysis.expressions import source_text_of
-from nearfield.rewrite.analysis.program import NotMovable
+from nearfield.rewrite.analysis.program import BaseObject, NotMovable
 from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode
+from nearfield.rewrite.frontend.conversions import is_mpi_handle_variable
 from nearfield.rewrite.frontend.function import FunctionFacts, initial_value
 from nearfield.rewrite.frontend.language import attributes_refusal_reason
 
@@ -42,7 +43,28 @@ def active_request_reason(use: SyntaxNode, function: FunctionFacts) -> str:
     return f"it is used at line {use.line}"
 
 
-def changed_request_reason(use: SyntaxNode, function: FunctionFacts) -> str:
+def unknown_requests_reason(base: BaseObject, function: FunctionFacts) -> str:
+    """Returns the reason why it is not known what else than a function's uses of a name may change its requests; '' if
+    they are a local variable, or in memory that the function allocates for them."""
+    declaration = function.declarations.get(base.declaration_key)
+    if declaration is None or declaration.kind != Kind.VAR_DECL or declaration.cursor.storage_class.name == "STATIC":
+        return f"{base.text} is no variable of this function"
+    is_pointer = base.object_kind == "pointer" and not is_mpi_handle_variable(declaration)
+    if is_pointer and not is_pointer_to_own_allocation(declaration, function):
+        return f"what else {base.text} stands for is not known"
+    return ""
+
+
+def other_request_reason(base: BaseObject, function: FunctionFacts) -> str:
+    """Returns the reason why a persistent request may not be the one that the calls of a function create; '' if it must
+    be."""
+    uses = function.uses.get(base.declaration_key, [])
+    return unknown_requests_reason(base, function) or next(
+        filter(None, (_changed_request_reason(use, function) for use in uses)), ""
+    )
+
+
+def _changed_request_reason(use: SyntaxNode, function: FunctionFacts) -> str:
     """Returns how a use of a variable with a persistent request may put another request into it; '' if it does not: the
     request is made, started, completed, freed, compared or set to MPI_REQUEST_NULL."""
     call = next((above for above in function.ancestors_of(use) if above.kind == Kind.CALL_EXPR), None)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest, NotMovable, Region
+from nearfield.rewrite.analysis.program import CommunicationStatement, LoopNest, NotMovable, Region, RegionItem
 from nearfield.rewrite.frontend.clang import Kind, SyntaxNode
 from nearfield.rewrite.frontend.function import FunctionFacts
 
@@ -34,67 +34,54 @@ def replace_members_by_structures(region: Region) -> None:
 
 def privatize_scalars(region: Region, function: FunctionFacts) -> None:
     """Removes accesses to scalar variables that are written before every read. Raises NotMovable if a loop iterator is
-    read after its loop."""
-    region_span = (region.start, region.end)
+    written by another statement, or read after its loop."""
     item_by_iterator = {key: item for item in region.items for key in item.outer_iterators}
-    for item in region.items:
-        for access in item.accesses:
-            if (
-                access.is_write
-                and access.base.object_kind == "scalar"
-                and access.base.declaration_key in item_by_iterator
-            ):
-                raise NotMovable(f"{access.base.text}, which a loop counts, is given a value", item.line)
+    scalar_writes = [
+        (item, a) for item in region.items for a in item.accesses if a.is_write and a.base.object_kind == "scalar"
+    ]
+    for item, access in scalar_writes:
+        if access.base.declaration_key in item_by_iterator:
+            raise NotMovable(f"{access.base.text}, which a loop counts, is given a value", item.line)
     for key, item in item_by_iterator.items():
-        uses = function.uses.get(key, [])
-        last_read = next(
-            (use for use in uses if not _is_use_preceded_by_write(use, key, function, region, region_span, True)), None
-        )
-        if last_read is not None:
-            containing_nests = [
-                one for one in region.items if isinstance(one, LoopNest) and one.start <= last_read.offset < one.end
-            ]
-            loop = f"which the loop at line {item.line} counts"
-            reason = f"{last_read.name}, {loop}, is read after the loop, at line {last_read.line}"
-            raise NotMovable(reason, containing_nests[0].line if containing_nests else item.line)
-    written_keys = {
-        a.base.declaration_key
-        for item in region.items
-        for a in item.accesses
-        if a.is_write and a.base.object_kind == "scalar"
+        _check_reads_of_iterator(key, item, region, function)
+    private_keys = {
+        key for key in {a.base.declaration_key for _, a in scalar_writes} if _is_private(key, region, function)
     }
-    for key in written_keys:
-        declaration = function.declarations.get(key)
-        is_local = (
-            declaration is not None
-            and declaration.kind == Kind.VAR_DECL
-            and declaration.cursor.storage_class.name != "STATIC"
+    for item in region.items:
+        if isinstance(item, LoopNest):
+            item.accesses = [
+                a for a in item.accesses if a.base.object_kind != "scalar" or a.base.declaration_key not in private_keys
+            ]
+
+
+def _check_reads_of_iterator(iterator_key: int, item: RegionItem, region: Region, function: FunctionFacts) -> None:
+    """Raises NotMovable if the last value of a loop's iterator, which an item of the region counts, may be read."""
+    for use in function.uses.get(iterator_key, []):
+        if not _is_use_preceded_by_write(use, iterator_key, region, function, is_iterator=True):
+            nests = [one for one in region.items if isinstance(one, LoopNest) and one.start <= use.offset < one.end]
+            loop = f"which the loop at line {item.line} counts"
+            reason = f"{use.name}, {loop}, is read after the loop, at line {use.line}"
+            raise NotMovable(reason, nests[0].line if nests else item.line)
+
+
+def _is_private(declaration_key: int, region: Region, function: FunctionFacts) -> bool:
+    """Returns whether no value of a variable is kept between two executions of a loop body: the variable is automatic,
+    nothing points to it, and every use of it is preceded by a write in the same execution."""
+    declaration = function.declarations.get(declaration_key)
+    return (
+        declaration is not None
+        and declaration.kind == Kind.VAR_DECL
+        and declaration.cursor.storage_class.name != "STATIC"
+        and declaration_key not in function.address_taken
+        and all(
+            _is_use_preceded_by_write(use, declaration_key, region, function)
+            for use in function.uses.get(declaration_key, [])
         )
-        if is_local and key not in function.address_taken and _is_privatizable(key, function, region, region_span):
-            for item in region.items:
-                if isinstance(item, LoopNest):
-                    item.accesses = [
-                        a for a in item.accesses if a.base.declaration_key != key or a.base.object_kind != "scalar"
-                    ]
-
-
-def _is_privatizable(
-    declaration_key: int, function: FunctionFacts, region: Region, region_span: tuple[int, int]
-) -> bool:
-    """Returns whether every use of a variable is preceded by a write in the same execution of a loop body."""
-    return all(
-        _is_use_preceded_by_write(use, declaration_key, function, region, region_span, False)
-        for use in function.uses.get(declaration_key, [])
     )
 
 
 def _is_use_preceded_by_write(
-    use: SyntaxNode,
-    declaration_key: int,
-    function: FunctionFacts,
-    region: Region,
-    region_span: tuple[int, int],
-    is_iterator: bool,
+    use: SyntaxNode, declaration_key: int, region: Region, function: FunctionFacts, is_iterator: bool = False
 ) -> bool:
     """Returns whether every path to a use of a variable passes a write to it. If the use is in the region, the write
     must be in the same execution of the loop body; otherwise it must follow the last execution of the region."""
@@ -109,21 +96,19 @@ def _is_use_preceded_by_write(
         if outer.kind not in (Kind.COMPOUND_STMT, Kind.FOR_STMT) or _has_jump_target(outer, function):
             continue
         if any(
-            iteration_span is not None or not _may_region_run_in_between(region_span, *one)
+            iteration_span is not None or not _may_region_run_in_between(region, *one)
             for one in _writes_before(outer, use, declaration_key)
         ):
             return True
     return False
 
 
-def _may_region_run_in_between(
-    region_span: tuple[int, int], write: SyntaxNode, use_part: SyntaxNode, block: SyntaxNode
-) -> bool:
+def _may_region_run_in_between(region: Region, write: SyntaxNode, use_part: SyntaxNode, block: SyntaxNode) -> bool:
     """Returns whether the region may be executed after a write to a variable and before a use in a later part of the
     block `block`, without another execution of the write in between."""
     if block.kind == Kind.FOR_STMT:  # all parts of a loop header but the initialisation are executed repeatedly
-        return block.offset <= region_span[0] and region_span[1] <= block.end
-    return write.offset < region_span[1] and region_span[0] < use_part.end
+        return block.offset <= region.start and region.end <= block.end
+    return write.offset < region.end and region.start < use_part.end
 
 
 def _offsets_of_iteration(use: SyntaxNode, region: Region, is_iterator: bool) -> tuple[int, int] | None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 
 from nearfield.rewrite.analysis.accesses import OUTPUT_STREAM
 from nearfield.rewrite.analysis.blocking import find_blocking_calls, unsplittable_reason
-from nearfield.rewrite.analysis.communication import CommunicationCollector, PostedMessage
+from nearfield.rewrite.analysis.communication import CommunicationCollector
+from nearfield.rewrite.analysis.completion import PostedMessage
 from nearfield.rewrite.analysis.directives import PRAGMA, check_directives_inside, pragmas_above
 from nearfield.rewrite.analysis.expressions import ExpressionReader
 from nearfield.rewrite.analysis.loop_bounds import canonical_loop, induction_variable_key, secondary_induction_variables

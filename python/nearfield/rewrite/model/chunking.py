@@ -8,12 +8,11 @@ other call of the program may match its messages, unless that call is split in t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import islpy as isl
 
-from nearfield.rewrite.analysis.datatypes import bytes_of_element_type
 from nearfield.rewrite.analysis.polynomials import ONE, ZERO, Polynomial, Symbol
 from nearfield.rewrite.analysis.program import (
     Access,
@@ -21,9 +20,11 @@ from nearfield.rewrite.analysis.program import (
     CommunicationStatement,
     Condition,
     Loop,
+    MessageSide,
     NotMovable,
     Region,
 )
+from nearfield.rewrite.analysis.refusals import Refusals, raise_first_refusal
 from nearfield.rewrite.frontend.callee_lookup import ProgramFunctions
 from nearfield.rewrite.frontend.clang import ARRAY_TYPES, Kind, SyntaxNode, TranslationUnit, TypeKind
 from nearfield.rewrite.frontend.function import ASSIGNMENT_OPERATORS, INCREMENT_OPERATORS
@@ -72,107 +73,31 @@ class MessageChunker:
         )
         return replace(region, items=items, symbols=symbols), names
 
-    # ---- splitting one exchange
-
     def _chunk_call(
         self, call: CommunicationStatement, symbols: dict[str, Symbol], iterator_name: str
     ) -> CommunicationStatement:
         """Returns an MPI_Sendrecv split into chunks. Raises NotMovable with the reason if it cannot be split."""
-        line = call.line
-        if not call.sendrecv_arguments:
-            raise NotMovable("only an MPI_Sendrecv by itself is cut, of which both sides are in one call", line)
-        node = self._syntax_node_of(call)
-        arguments = node.arguments
-        for is_met, reason in self._conditions_for_chunking(call, arguments):
-            if not is_met:
-                raise NotMovable(reason, line)
-        sent = call.messages[0]
-        assert sent.count is not None
-        chunk_elements = self.chunk_sizes.chunk_bytes // sent.element_bytes
+        exchange = _Exchange(call, self._find_syntax_node(call), self.chunk_sizes.chunk_bytes)
+        raise_first_refusal(_EXCHANGE_REFUSALS, exchange, call.line)
+        for buffer in exchange.buffers:
+            raise_first_refusal(_BUFFER_REFUSALS, buffer, call.line)
+        count, element_bytes = exchange.sent.count, exchange.sent.element_bytes
+        assert count is not None
         iterator = Symbol(f"piece#{call.start}", iterator_name, is_iterator=True)
         symbols[iterator.key] = iterator
-        loop = Loop(iterator, (ZERO,), (sent.count,), chunk_elements, "long", line=line)
-        chunking = Chunking(loop, sent.count, self.chunk_sizes.threshold_bytes // sent.element_bytes)
-        accesses = [self._chunk_access(access, call, chunking, symbols) for access in call.accesses]
-        for argument, access in zip((arguments[0], arguments[5]), (a for a in accesses if a.is_message), strict=True):
-            if written_pointee_type(argument) != access.base.element_type:
-                raise NotMovable(f"the buffer {access.base.text} is not written as a pointer to its elements", line)
+        chunk_elements = self.chunk_sizes.chunk_bytes // element_bytes
+        loop = Loop(iterator, (ZERO,), (count,), chunk_elements, "long", line=call.line)
+        chunking = Chunking(loop, count, self.chunk_sizes.threshold_bytes // element_bytes)
+        accesses = [_chunk_access(one, chunking, symbols) if one.is_message else one for one in call.accesses]
         return replace(call, accesses=accesses, chunking=chunking)
 
-    def _conditions_for_chunking(
-        self, call: CommunicationStatement, arguments: Sequence[SyntaxNode]
-    ) -> Iterator[tuple[bool, str]]:
-        """Yields the conditions under which an exchange can be split, each with whether it holds and the reason for a
-        refusal. A condition may presuppose those before it."""
-        argument_texts, tags = (
-            call.sendrecv_arguments,
-            [arguments[place].constant_value for place in _TAG_ARGUMENTS_BY_CALL["MPI_Sendrecv"]],
-        )
-        yield (
-            argument_texts["status"] == "MPI_STATUS_IGNORE",
-            "the status of its message is kept, which pieces would not have",
-        )
-        any_source = "it receives from any source, and pieces of several messages would mix"
-        yield "MPI_ANY_SOURCE" not in argument_texts["source"], any_source
-        has_same_tag = (
-            argument_texts["sendtag"] == argument_texts["recvtag"] or tags[0] is not None and tags[0] == tags[1]
-        )
-        yield (
-            has_same_tag,
-            f"it sends with tag {argument_texts['sendtag']} and receives with tag {argument_texts['recvtag']}",
-        )
-        yield len(call.messages) == 2, "its messages are not known"
-        sent, received = call.messages
-        has_known_counts = None not in (sent.count, received.count) and sent.element_bytes == received.element_bytes
-        yield has_known_counts, "it is not known that it sends as many elements as it receives"
-        counts_text = f"it sends {argument_texts['sendcount']} elements and receives {argument_texts['recvcount']}"
-        yield sent.count == received.count, f"{counts_text}, so that ranks would cut them otherwise"
-        yield not any(map(self._has_side_effects, arguments)), "its arguments call or change something"
-        yield self.chunk_sizes.chunk_bytes >= sent.element_bytes, "an element is longer than a piece"
-
-    def _syntax_node_of(self, call: CommunicationStatement) -> SyntaxNode:
-        """Returns the syntax node of an MPI_Sendrecv."""
+    def _find_syntax_node(self, call: CommunicationStatement) -> SyntaxNode | None:
+        """Returns the syntax node of an MPI_Sendrecv; None if the statement is something else."""
         for node in self.unit.functions:
             for one in self.functions.function_of(node).calls:
                 if one.offset == call.start and one.name.endswith("MPI_Sendrecv"):
                     return one
-        raise NotMovable("the call is not found again", call.line)
-
-    @staticmethod
-    def _has_side_effects(argument: SyntaxNode) -> bool:
-        """Returns whether an argument calls a function or has a side effect."""
-        return any(
-            one.operator in (*ASSIGNMENT_OPERATORS, *INCREMENT_OPERATORS)
-            or (one.kind == Kind.CALL_EXPR and one.name not in _CONTAINER_ACCESSORS)
-            for one in argument.walk()
-        )
-
-    @staticmethod
-    def _chunk_access(
-        access: Access, call: CommunicationStatement, chunking: Chunking, symbols: dict[str, Symbol]
-    ) -> Access:
-        """Returns the memory access of one message chunk, clipped at the end of the message."""
-        if not access.is_message:
-            return access
-        message = next(one for one in call.messages if one.is_send != access.is_write)
-        last = access.indices[-1] if access.indices else None
-        is_whole_row = len(access.loops) == 1 and access.loops[0].upper_bounds == (chunking.count,) and last is not None
-        if (
-            not is_whole_row
-            or access.unknown_index_reason
-            or bytes_of_element_type(access.base.element_type) != message.element_bytes
-            or last is None
-        ):
-            raise NotMovable(f"its message is not one row of elements of {access.base.text}", call.line)
-        element_loop, chunk_start = access.loops[0], Polynomial.from_symbol(chunking.loop.iterator.key)
-        symbols.setdefault(element_loop.iterator.key, element_loop.iterator)
-        is_within_message = Condition(
-            chunking.count - chunk_start - Polynomial.from_symbol(element_loop.iterator.key) - ONE
-        )
-        loops = (replace(element_loop, upper_bounds=(Polynomial.from_constant(chunking.chunk_elements),)),)
-        return replace(
-            access, loops=loops, indices=(*access.indices[:-1], last + chunk_start), conditions=(is_within_message,)
-        )
+        return None
 
     # ---- calls that may match the messages of an exchange
 
@@ -181,23 +106,17 @@ class MessageChunker:
     ) -> None:
         """Raises NotMovable unless every call of the file that may match a message of this exchange is split in the
         same way."""
-        chunking = call.chunking
-        assert chunking
-        tag = self._syntax_node_of(call).arguments[4].constant_value
+        node = self._find_syntax_node(call)
+        assert call.chunking and node
+        count_by_start = {one.start: one.chunking.count for one in chunked_calls if one.chunking}
         for other in self._point_to_point_calls():
-            chunked_call = next((one for one in chunked_calls if one.start == other.offset), None)
-            if chunked_call is None and self._may_match(other, tag):
-                raise NotMovable(f"{other.name} in line {other.line} may be the other side of its messages", call.line)
-            if (
-                chunked_call is not None
-                and chunked_call.chunking
-                and chunked_call.chunking.count != chunking.count
-                and self._may_match(other, tag)
-            ):
-                reason = (
-                    f"{other.name} in line {other.line} has another count, and may be the other side of its messages"
-                )
-                raise NotMovable(reason, call.line)
+            if not self._may_match(other, node.arguments[4].constant_value):
+                continue
+            call_text, may_match = f"{other.name} in line {other.line}", "may be the other side of its messages"
+            if other.offset not in count_by_start:
+                raise NotMovable(f"{call_text} {may_match}", call.line)
+            if count_by_start[other.offset] != call.chunking.count:
+                raise NotMovable(f"{call_text} has another count, and {may_match}", call.line)
 
     def _point_to_point_calls(self) -> Iterator[SyntaxNode]:
         """Yields all point-to-point calls and probes in the file."""
@@ -231,6 +150,122 @@ class MessageChunker:
         if unasserted_names := [name for name in differing if name not in self.assumed_uniform]:
             raise NotMovable(reason, call.line, ",".join(unasserted_names))
         return differing
+
+
+# ---- which exchanges can be split
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A statement whose messages are to be split, and the syntax node of its MPI_Sendrecv, if it is one."""
+
+    call: CommunicationStatement
+    node: SyntaxNode | None
+    chunk_bytes: int
+
+    @property
+    def arguments(self) -> list[SyntaxNode]:
+        assert self.node is not None
+        return self.node.arguments
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Returns the arguments of the MPI_Sendrecv as source text, by name."""
+        return self.call.sendrecv_arguments
+
+    @property
+    def sent(self) -> MessageSide:
+        return self.call.messages[0]
+
+    @property
+    def received(self) -> MessageSide:
+        return self.call.messages[1]
+
+    @property
+    def buffers(self) -> Iterator[_Buffer]:
+        """Yields the send buffer and the receive buffer."""
+        accesses = (access for access in self.call.accesses if access.is_message)
+        arguments = (self.arguments[0], self.arguments[5])
+        for argument, access, message in zip(arguments, accesses, self.call.messages, strict=True):
+            yield _Buffer(argument, access, message)
+
+    def may_have_two_tags(self) -> bool:
+        """Returns whether it may send with another tag than it receives with."""
+        tags = [self.arguments[place].constant_value for place in _TAG_ARGUMENTS_BY_CALL["MPI_Sendrecv"]]
+        return self.texts["sendtag"] != self.texts["recvtag"] and (tags[0] is None or tags[0] != tags[1])
+
+    def has_unknown_length(self) -> bool:
+        """Returns whether it is unknown how many elements are sent or received, or the elements differ in length."""
+        is_unknown = None in (self.sent.count, self.received.count)
+        return is_unknown or self.sent.element_bytes != self.received.element_bytes
+
+
+_EXCHANGE_REFUSALS: Refusals[_Exchange] = (
+    (lambda it: not it.texts, "only an MPI_Sendrecv by itself is cut, of which both sides are in one call"),
+    (lambda it: it.node is None, "the call is not found again"),
+    (
+        lambda it: it.texts["status"] != "MPI_STATUS_IGNORE",
+        "the status of its message is kept, which pieces would not have",
+    ),
+    (
+        lambda it: "MPI_ANY_SOURCE" in it.texts["source"],
+        "it receives from any source, and pieces of several messages would mix",
+    ),
+    (_Exchange.may_have_two_tags, "it sends with tag {0.texts[sendtag]} and receives with tag {0.texts[recvtag]}"),
+    (_Exchange.has_unknown_length, "it is not known that it sends as many elements as it receives"),
+    (
+        lambda it: it.sent.count != it.received.count,
+        "it sends {0.texts[sendcount]} elements and receives {0.texts[recvcount]}, "
+        "so that ranks would cut them otherwise",
+    ),
+    (lambda it: any(map(_has_side_effects, it.arguments)), "its arguments call or change something"),
+    (lambda it: it.chunk_bytes < it.sent.element_bytes, "an element is longer than a piece"),
+)
+
+
+@dataclass(frozen=True)
+class _Buffer:
+    """A buffer of an MPI_Sendrecv: its argument, the access to it, and the message."""
+
+    argument: SyntaxNode
+    access: Access
+    message: MessageSide
+
+    def is_row(self) -> bool:
+        """Returns whether the message is consecutive elements of the buffer's array, all in one row."""
+        access = self.access
+        is_loop = len(access.loops) == 1 and access.loops[0].upper_bounds == (self.message.count,)
+        is_known = bool(access.indices) and access.indices[-1] is not None and not access.unknown_index_reason
+        return is_loop and is_known  # the loop over the elements of a message of bytes has another bound than its count
+
+
+_BUFFER_REFUSALS: Refusals[_Buffer] = (
+    (lambda it: not it.is_row(), "its message is not one row of elements of {0.access.base.text}"),
+    (
+        lambda it: written_pointee_type(it.argument) != it.access.base.element_type,
+        "the buffer {0.access.base.text} is not written as a pointer to its elements",
+    ),
+)
+
+
+def _has_side_effects(argument: SyntaxNode) -> bool:
+    """Returns whether an argument calls a function or has a side effect."""
+    return any(
+        one.operator in (*ASSIGNMENT_OPERATORS, *INCREMENT_OPERATORS)
+        or (one.kind == Kind.CALL_EXPR and one.name not in _CONTAINER_ACCESSORS)
+        for one in argument.walk()
+    )
+
+
+def _chunk_access(access: Access, chunking: Chunking, symbols: dict[str, Symbol]) -> Access:
+    """Returns the memory access of one message chunk, clipped at the end of the message."""
+    (element_loop,), (*row, first_element) = access.loops, access.indices
+    assert first_element is not None
+    element, chunk_start = (Polynomial.from_symbol(one.iterator.key) for one in (element_loop, chunking.loop))
+    symbols.setdefault(element_loop.iterator.key, element_loop.iterator)
+    is_within_message = Condition(chunking.count - chunk_start - element - ONE)
+    loops = (replace(element_loop, upper_bounds=(Polynomial.from_constant(chunking.chunk_elements),)),)
+    return replace(access, loops=loops, indices=(*row, first_element + chunk_start), conditions=(is_within_message,))
 
 
 def variables_in_guard(model: PolyhedralModel, guard: isl.Set) -> list[str]:
