@@ -92,6 +92,14 @@ POINTERS = {
         "u and p may overlap"),
     "a variable whose address is stored": (
         ".c", "", f"double x = 0, *p = &x;\n{EXCHANGE.replace('u, 1', '&x, 1')}{READ}", "x and p may overlap"),
+    "two parameters": (
+        ".c", "static void half(double *x, double *y, int up, int n) {\n"
+        "MPI_Recv(x, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) y[i] = 0.5 * x[i - 1];\n}\n", "half(u, u, up, n);", "x and y may overlap"),
+    "a parameter and a global array": (
+        ".c", "double g[64];\nstatic void half(double *x, int up, int n) {\n"
+        "MPI_Recv(g, 1, MPI_DOUBLE, up, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);\n"
+        "for (int i = 1; i <= n; i++) x[i] = 0.5 * g[i - 1];\n}\n", "half(g, up, n);", "g and x may overlap"),
     "a number without sign and one with sign": (
         ".c", "", "unsigned long x = 0; long *p = (long *)&x;\n"
         f"{EXCHANGE.replace('u, 1, MPI_DOUBLE', '&x, 1, MPI_UNSIGNED_LONG')}{READ}", "x and p may overlap"),
@@ -140,7 +148,7 @@ VARIABLES = {
         ".c", "", f"double t = 0;\n{EXCHANGE}for (int i = 1; i <= n; i++) {{ v[i] = t + u[i - 1]; t = w[i]; }}",
         "reads u"),
     "a variable behind a pointer": (
-        ".c", "", f"double t = 0, *p = &t;\n{EXCHANGE}"
+        ".c", "", f"double t = 0; double *p = &t;\n{EXCHANGE}"
         "for (int i = 1; i <= n; i++) { v[i] = p[0] + u[i - 1]; t = w[i]; }", "t and p may overlap"),
     "a variable that a jump leaves as it was": (
         ".c", "", f"double t = 0;\n{EXCHANGE}for (int i = 1; i <= n; i++) "
