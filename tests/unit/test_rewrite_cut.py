@@ -117,6 +117,10 @@ REFUSED = {
         MAKE + CALL.replace("in, m, MPI_DOUBLE", "in, m, MPI_FLOAT") + USE, ("m",),
         "not known that it sends as many elements", "",
     ),
+    "elements of unknown length": (
+        "MPI_Datatype t; MPI_Type_vector(n / 2, 1, -2, MPI_DOUBLE, &t); MPI_Type_commit(&t);" + MAKE
+        + CALL.replace("m, MPI_DOUBLE", "1, t") + USE, ("m",), "not known that it sends as many elements", "",
+    ),
     "a call among the arguments": (
         MAKE + CALL.replace("up, 0", "same(up), 0") + USE, ("m",), "its arguments call", "",
     ),

@@ -196,7 +196,7 @@ class _Exchange:
 
     def has_unknown_length(self) -> bool:
         """Returns whether it is unknown how many elements are sent or received, or the elements differ in length."""
-        is_unknown = None in (self.sent.count, self.received.count)
+        is_unknown = None in (self.sent.count, self.received.count) or self.sent.element_bytes == 0
         return is_unknown or self.sent.element_bytes != self.received.element_bytes
 
 
