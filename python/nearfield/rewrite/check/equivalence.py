@@ -11,7 +11,8 @@ import islpy as isl
 
 from nearfield.rewrite.analysis.program import Loop
 from nearfield.rewrite.check.translation import CodePosition, IslTranslation, NotEquivalent, iterator_variable
-from nearfield.rewrite.model.polyhedral import PolyhedralModel, maps_of
+from nearfield.rewrite.model.isl_sets import maps_of
+from nearfield.rewrite.model.polyhedral import PolyhedralModel
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import islpy as isl
 
 from nearfield.rewrite.analysis.arrays import ArrayShape, common_array_shape, reshape_access
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.program import Access, Region, RegionItem
+from nearfield.rewrite.model.isl_sets import tuple_text, union_of_maps, union_of_sets
 from nearfield.rewrite.model.names import IslNames
 
 
@@ -58,82 +60,83 @@ def build_access_relations(
 ) -> AccessRelations:
     """Returns the access relations of a region. `instance_sets` are the loop iterations or MPI call events of its
     statements."""
+    written_keys = {a.base.key for item in region.items for a in item.accesses if a.is_write}
     mapper = _AccessMapper(region, names, parameter_context)
-    relations = {write: isl.UnionMap("{ }") for write in (False, True)}
-    sent = isl.UnionSet("{ }")
-    elements: dict[tuple[int, Access], isl.Set] = {}
+    mapped: dict[tuple[int, Access], _MappedAccess] = {}  # by item number and access, as a read at line 0
+    keys_by_kind: dict[bool, dict[tuple[int, Access], None]] = {False: {}, True: {}}  # of reads and of writes
+    widened_accesses = []
     for number, item in enumerate(region.items):
-        maps: dict[Access, isl.Map] = {}  # by access, regardless of its line and of whether it writes
-        recorded: set[tuple[Access, bool]] = set()
-        tuples = [domain.get_tuple_name() for domain in instance_sets[number]]
         for access in item.accesses:
-            if not access.base.dimension_sizes and not access.is_message and access.base.key not in mapper.written_keys:
+            if not access.base.dimension_sizes and not access.is_message and access.base.key not in written_keys:
                 continue  # a variable that is only read causes no dependence
-            normalized_access, write = replace(access, is_write=False, line=0), access.is_write
-            if normalized_access not in maps:
-                maps[normalized_access] = mapper.map_access(tuples[0], item, access, shape_by_array[access.base.key])
-                elements[number, normalized_access] = maps[normalized_access].range()
-            if (normalized_access, write) in recorded:
-                continue
-            recorded.add((normalized_access, write))
-            for name in tuples:
-                map_by_access = isl.UnionMap.from_map(maps[normalized_access].set_tuple_name(isl.dim_type.in_, name))
-                relations[write] = relations[write].union(map_by_access)
-                if access.is_message and not write:
-                    sent = sent.union(map_by_access.range())
-    reads, writes = relations[False].coalesce(), relations[True].coalesce()
-    return AccessRelations(
-        reads, writes, sent.coalesce(), elements, tuple(mapper.conditions), tuple(mapper.widened_accesses)
-    )
+            key = number, replace(access, is_write=False, line=0)
+            if key not in mapped:
+                tuple_name, shape = instance_sets[number][0].get_tuple_name(), shape_by_array[access.base.key]
+                mapped[key] = mapper.map_access(tuple_name, item, access, shape)
+                if mapped[key].widening_reason and access.base.dimension_sizes and access.base.key in written_keys:
+                    widened_accesses.append(WidenedAccess(access.line, mapped[key].widening_reason))
+            keys_by_kind[access.is_write][key] = None
+    reads, writes = (
+        union_of_maps(
+            mapped[number, access].elements.set_tuple_name(isl.dim_type.in_, instances.get_tuple_name())
+            for number, access in keys for instances in instance_sets[number]
+        ).coalesce()
+        for keys in keys_by_kind.values()
+    )  # fmt: skip
+    sent = union_of_sets(mapped[key].elements.range() for key in keys_by_kind[False] if key[1].is_message)
+    elements_by_access = {key: one.elements.range() for key, one in mapped.items()}
+    conditions = tuple(condition for one in mapped.values() for condition in one.conditions)
+    return AccessRelations(reads, writes, sent.coalesce(), elements_by_access, conditions, tuple(widened_accesses))
 
 
+@dataclass(frozen=True)
+class _MappedAccess:
+    """The map from the iterations of a statement to the elements that an access reaches, which holds under
+    `conditions`, and the reason if it is to more elements than the access may reach."""
+
+    elements: isl.Map
+    conditions: tuple[isl.Set, ...] = ()
+    widening_reason: str = ""
+
+
+@dataclass(frozen=True)
 class _AccessMapper:
-    """Builds the maps from loop iterations to array elements, and collects their conditions and the widened
-    accesses."""
+    """Maps loop iterations to the array elements that their accesses reach."""
 
-    def __init__(self, region: Region, names: IslNames, parameter_context: isl.Set) -> None:
-        self.region, self.names, self.parameter_context = region, names, parameter_context
-        self.written_keys = {a.base.key for item in region.items for a in item.accesses if a.is_write}
-        self.conditions: list[isl.Set] = []
-        self.widened_accesses: list[WidenedAccess] = []
-        self._cached_large_parameters: tuple[int, isl.Set] | None = (
-            None  # the result of _large_parameters, for a number of parameters
-        )
-        self._row_maps_by_dimension: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = {}
+    region: Region
+    names: IslNames
+    parameter_context: isl.Set
+    _row_maps: dict[tuple[str, int, str], tuple[isl.Set, list[isl.Map]]] = field(default_factory=dict)  # made so far
 
-    def map_access(self, tuple_name: str, item: RegionItem, access: Access, shape: ArrayShape | None) -> isl.Map:
+    def map_access(self, tuple_name: str, item: RegionItem, access: Access, shape: ArrayShape | None) -> _MappedAccess:
         """Returns the map from the iterations of a statement to the elements that an access reaches, one index per
         array dimension."""
-        if access.unknown_index_reason and access.base.dimension_sizes and access.base.key in self.written_keys:
-            self.widened_accesses.append(WidenedAccess(access.line, access.unknown_index_reason))
-        source = _tuple_text(tuple_name, [self.names.iterator_name(loop.iterator.key) for loop in item.loops])
+        source = tuple_text(tuple_name, [self.names.iterator_name(loop.iterator.key) for loop in item.loops])
         if shape is None:
             num_dimensions = max(len(access.base.dimension_sizes), 1)
-            return self._map_to_whole_array(
-                source, num_dimensions, access, "its array has no dimensions that fit all its indices"
-            )
-        num_dimensions = shape.num_dimensions if access.base.dimension_sizes else 0
-        if num_dimensions == 0:
-            return self.names.make_map(source, _tuple_text(self.names.array_name(access.base.key), []))
+            reason = "its array has no dimensions that fit all its indices"
+            return self._map_to_whole_array(source, access, num_dimensions, reason)
+        if not access.base.dimension_sizes or not shape.num_dimensions:
+            scalar = self.names.make_map(source, tuple_text(self.names.array_name(access.base.key), []))
+            return _MappedAccess(scalar, (), access.unknown_index_reason)
         access = reshape_access(access, shape)
         try:
-            unrestricted_map = self._map_exactly(source, item, access)
+            elements = self._map_exactly(source, item, access)
         except NotAffine as why:
-            return self._map_to_whole_array(source, num_dimensions, access, f"an index is not affine: {why.reason}")
-        restricted_map = self._restrict_to_rows(unrestricted_map, access, shape)
-        if restricted_map is None:
-            return self._map_to_whole_array(
-                source, num_dimensions, access, f"an index of {access.base.text} may leave its row"
-            )
-        return restricted_map
+            reason = f"an index is not affine: {why.reason}"
+            return self._map_to_whole_array(source, access, shape.num_dimensions, reason)
+        restricted, conditions = self._restrict_to_rows(elements, access, shape)
+        if restricted is None:
+            reason = f"an index of {access.base.text} may leave its row"
+            return self._map_to_whole_array(source, access, shape.num_dimensions, reason, conditions)
+        return _MappedAccess(restricted, conditions, access.unknown_index_reason)
 
-    def _map_to_whole_array(self, source: str, num_dimensions: int, access: Access, reason: str) -> isl.Map:
-        """Returns the map from a statement's iterations to all elements of an array, and records the reason."""
-        if not access.unknown_index_reason and access.base.key in self.written_keys:
-            self.widened_accesses.append(WidenedAccess(access.line, reason))
-        return self.names.make_map(
-            source, _tuple_text(self.names.array_name(access.base.key), _dimension_names(num_dimensions))
-        )
+    def _map_to_whole_array(
+        self, source: str, access: Access, num_dimensions: int, reason: str, conditions: tuple[isl.Set, ...] = ()
+    ) -> _MappedAccess:
+        """Returns the map from a statement's iterations to all elements of an array, for a reason."""
+        target = tuple_text(self.names.array_name(access.base.key), _dimension_names(num_dimensions))
+        return _MappedAccess(self.names.make_map(source, target), conditions, access.unknown_index_reason or reason)
 
     def _map_exactly(self, source: str, item: RegionItem, access: Access) -> isl.Map:
         """Returns the map from a statement's iterations to the accessed elements, projected over the inner loops.
@@ -146,47 +149,44 @@ class _AccessMapper:
             for place, index in enumerate(access.indices)
             if index is not None
         ]
-        target = _tuple_text(self.names.array_name(access.base.key), _dimension_names(len(access.indices)))
+        target = tuple_text(self.names.array_name(access.base.key), _dimension_names(len(access.indices)))
         return self.names.make_map(source, target, constraints, inner)
 
     # ---- array indices that may leave their rows
 
-    def _restrict_to_rows(self, element_map: isl.Map, access: Access, shape: ArrayShape) -> isl.Map | None:
+    def _restrict_to_rows(
+        self, elements: isl.Map, access: Access, shape: ArrayShape
+    ) -> tuple[isl.Map | None, tuple[isl.Set, ...]]:
         """Returns the map if all array indices stay within their rows, possibly after an index is carried to the next
-        row, or under a condition on parameters, which is recorded. Returns None otherwise."""
+        row, and the conditions on parameters under which they do. Returns None instead of the map if they may not."""
+        conditions: tuple[isl.Set, ...] = ()
         for dimension in range(shape.num_dimensions - 1, 0, -1):
             length = shape.sizes[dimension - 1]
             if access.indices[dimension] is None or length is None:
                 continue
-            outside_row, carries = self._outside_row_and_carry_maps(
-                element_map, dimension, self.names.affine_text(length)
-            )
-            maps_with_outside: list[tuple[isl.Map, isl.Map]] = []
-            for one in (element_map, *carries):
-                one = one if one is element_map else element_map.apply_range(one)
-                maps_with_outside.append(
-                    (one, one.intersect_params(self.parameter_context).intersect_range(outside_row))
-                )
-                if maps_with_outside[-1][1].is_empty():
+            outside_row, carries = self._row_maps_of(elements, dimension, self.names.affine_text(length))
+            candidates: list[tuple[isl.Map, isl.Map]] = []  # each with its part outside of the rows
+            for one in chain([elements], map(elements.apply_range, carries)):
+                outside_part = one.intersect_params(self.parameter_context).intersect_range(outside_row)
+                candidates.append((one, outside_part))
+                if outside_part.is_empty():
+                    elements = one
                     break
             else:
-                restricted_map = self._restrict_by_condition(maps_with_outside)
-                if restricted_map is None:
-                    return None
-                maps_with_outside.append((restricted_map, restricted_map))
-            element_map = maps_with_outside[-1][0]
-        return element_map
+                found = self._find_condition(candidates)
+                if found is None:
+                    return None, conditions
+                elements, conditions = found[0], (*conditions, found[1])
+        return elements, conditions
 
-    def _restrict_by_condition(self, maps_with_outside: Sequence[tuple[isl.Map, isl.Map]]) -> isl.Map | None:
-        """Returns the first map whose array indices stay within their rows under a simple condition on parameters,
-        which is recorded; None if there is none. Each map comes with its part outside of the rows."""
-        for one, outside_part in maps_with_outside:
-            condition = self._unbounded_parts(
-                outside_part.params().complement().intersect(self.parameter_context).coalesce()
-            )
+    def _find_condition(self, candidates: Sequence[tuple[isl.Map, isl.Map]]) -> tuple[isl.Map, isl.Set] | None:
+        """Returns the first map whose array indices stay within their rows under a simple condition on parameters, and
+        the condition; None if there is none. Each map comes with its part outside of the rows."""
+        for one, outside_part in candidates:
+            inside = outside_part.params().complement().intersect(self.parameter_context).coalesce()
+            condition = self._unbounded_parts(inside)
             if not condition.is_empty() and condition.n_basic_set() <= 2:
-                self.conditions.append(condition)
-                return one
+                return one, condition
         return None
 
     def _unbounded_parts(self, condition: isl.Set) -> isl.Set:
@@ -202,53 +202,39 @@ class _AccessMapper:
     def _large_parameters(self) -> isl.Set:
         """Returns the parameter values for which all array sizes and loop extents are large; all values if that is
         impossible."""
-        names, num_parameters = self.names, len(self.names.parameters)
-        if self._cached_large_parameters is None or self._cached_large_parameters[0] != num_parameters:
-            name_by_symbol = {keys[0]: name for keys, name in names.parameters.items() if len(keys) == 1}
-            constraints = [f"{name} >= 5" for name in names.parameters.values()]
-            constraints += [
-                f"{name} >= 5*{name_by_symbol[key]}"
-                for keys, name in names.parameters.items() if len(keys) > 1 for key in keys if key in name_by_symbol
-            ]  # fmt: skip
-            loops = [loop for nest in self.region.nests for loop in nest.loops]
-            for loop in loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
-                for extent in [upper - lower for upper in loop.upper_bounds for lower in loop.lower_bounds]:
-                    if extent.constant is None and not any(names.symbols[key].is_iterator for key in extent.keys):
-                        constraints.append(f"{names.affine_text(extent)} >= 5")
-            large_parameters = names.parameter_set(list(dict.fromkeys(constraints)))
-            self._cached_large_parameters = (
-                len(names.parameters),
-                names.parameter_set([]) if large_parameters.is_empty() else large_parameters,
-            )
-        return self._cached_large_parameters[1]
+        names = self.names
+        name_by_symbol = {keys[0]: name for keys, name in names.parameters.items() if len(keys) == 1}
+        constraints = [f"{name} >= 5" for name in names.parameters.values()]
+        constraints += [
+            f"{name} >= 5*{name_by_symbol[key]}"
+            for keys, name in names.parameters.items() if len(keys) > 1 for key in keys if key in name_by_symbol
+        ]  # fmt: skip
+        loops = [loop for nest in self.region.nests for loop in nest.loops]
+        for loop in loops + [one for item in self.region.items for a in item.accesses for one in a.loops]:
+            for extent in [upper - lower for upper in loop.upper_bounds for lower in loop.lower_bounds]:
+                if extent.constant is None and not any(names.symbols[key].is_iterator for key in extent.keys):
+                    constraints.append(f"{names.affine_text(extent)} >= 5")
+        large_parameters = names.parameter_set(list(dict.fromkeys(constraints)))
+        return names.parameter_set([]) if large_parameters.is_empty() else large_parameters
 
-    def _outside_row_and_carry_maps(
-        self, element_map: isl.Map, dimension: int, size: str
-    ) -> tuple[isl.Set, list[isl.Map]]:
+    def _row_maps_of(self, elements: isl.Map, dimension: int, length: str) -> tuple[isl.Set, list[isl.Map]]:
         """Returns the elements whose index in one dimension lies outside of the row, and the maps that carry the index
         to the next or previous row."""
-        num_dimensions, name = element_map.dim(isl.dim_type.out), element_map.get_tuple_name(isl.dim_type.out)
-        key = (name, dimension, size)
-        if key not in self._row_maps_by_dimension:
-            dimension_names = _dimension_names(num_dimensions)
-            outside_row = self.names.make_set(name, dimension_names, [f"(a{dimension} < 0 or a{dimension} >= {size})"])
-            maps = []
+        name, dims = elements.get_tuple_name(isl.dim_type.out), _dimension_names(elements.dim(isl.dim_type.out))
+        if (name, dimension, length) not in self._row_maps:
+            carries = []
             for sign in (1, -1):
-                carried = list(dimension_names)
+                carried = list(dims)
                 carried[dimension - 1 : dimension + 1] = (
                     f"a{dimension - 1} - {sign}",
-                    f"a{dimension} + {sign} * ({size})",
+                    f"a{dimension} + {sign} * ({length})",
                 )
-                maps.append(self.names.make_map(_tuple_text(name, dimension_names), _tuple_text(name, carried)))
-            self._row_maps_by_dimension[key] = outside_row, maps
-        return self._row_maps_by_dimension[key]
+                carries.append(self.names.make_map(tuple_text(name, dims), tuple_text(name, carried)))
+            outside_row = self.names.make_set(name, dims, [f"(a{dimension} < 0 or a{dimension} >= {length})"])
+            self._row_maps[name, dimension, length] = outside_row, carries
+        return self._row_maps[name, dimension, length]
 
 
 def _dimension_names(num_dimensions: int) -> list[str]:
     """Returns the isl names of an array's dimensions."""
     return [f"a{dimension}" for dimension in range(num_dimensions)]
-
-
-def _tuple_text(tuple_name: str, dimension_names: Sequence[str]) -> str:
-    """Returns an isl tuple with a name and dimensions."""
-    return f"{tuple_name}[{', '.join(dimension_names)}]"

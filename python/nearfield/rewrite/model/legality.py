@@ -10,7 +10,8 @@ from itertools import product
 import islpy as isl
 
 from nearfield.rewrite.analysis.program import LoopNest
-from nearfield.rewrite.model.polyhedral import PolyhedralModel, maps_of
+from nearfield.rewrite.model.isl_sets import map_to_times, maps_of
+from nearfield.rewrite.model.polyhedral import PolyhedralModel
 from nearfield.rewrite.model.schedule import ChunkLoop, ComputeStep, ExecutionOrder, Step
 
 MAX_DEGENERATE_SIZE = 16  # sizes up to this number of elements or iterations are degenerate
@@ -132,13 +133,13 @@ def _times_of_chunk_loop(model: PolyhedralModel, step: ChunkLoop) -> Iterator[is
     begins, completes = model.instance_sets[step.call_number]
     chunk_iterator = model.region.items[step.call_number].loops[0].iterator
     name = model.names.iterator_name(chunk_iterator.key)
-    zeros = ", 0" * (model.time_dimensions - 3)
+    zeros = ["0"] * (model.time_dimensions - 3)
     for event_index, (instances, is_executed) in enumerate(
         ((begins, step.begins_call), (completes, step.completes_call))
     ):
         if is_executed:
-            text = f"{{ {instances.get_tuple_name()}[{name}] -> [{name}, 1, {event_index}{zeros}] }}"
-            yield isl.Map(text).intersect_domain(instances)
+            times = [name, "1", str(event_index), *zeros]
+            yield map_to_times(instances.get_tuple_name(), [name], times).intersect_domain(instances)
     for position, chunk_maps in ((0, step.iterations_before), (2, step.iterations_after)):
         for number, chunk in chunk_maps.items():
             loops = model.region.items[number].loops
@@ -148,8 +149,7 @@ def _times_of_chunk_loop(model: PolyhedralModel, step: ChunkLoop) -> Iterator[is
             ]
             body_time = [str(position), str(number), *time_dimensions]
             body_time += ["0"] * (model.time_dimensions - 1 - len(body_time))
-            body_times = isl.Map(f"{{ {model.tuple_name(number)}[{', '.join(dims)}] -> [{', '.join(body_time)}] }}")
-            yield chunk.flat_range_product(body_times)
+            yield chunk.flat_range_product(map_to_times(model.tuple_name(number), dims, body_time))
 
 
 def find_violations(model: PolyhedralModel, order: ExecutionOrder) -> Iterator[isl.Map]:
@@ -196,8 +196,4 @@ def _small_sizes(model: PolyhedralModel) -> isl.Set:
                 for lower in loop.lower_bounds:
                     if not any(model.names.symbols[key].is_iterator for key in (upper - lower).keys):
                         extents.append(f"{model.names.affine_text(upper - lower)} <= {MAX_DEGENERATE_SIZE}")
-    return (
-        isl.Set(f"{model.names.parameter_prefix()}{{ : {' or '.join(extents)} }}")
-        if extents
-        else model.index_conditions
-    )
+    return model.names.parameter_set([" or ".join(extents)]) if extents else model.index_conditions

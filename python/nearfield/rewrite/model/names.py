@@ -10,6 +10,7 @@ import islpy as isl
 from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.polynomials import Polynomial, Symbol
 from nearfield.rewrite.analysis.program import Condition, Loop
+from nearfield.rewrite.model.isl_sets import tuple_text
 
 
 class IslNames:
@@ -82,7 +83,7 @@ class IslNames:
     def make_set(self, tuple_name: str, dims: Sequence[str], constraints: Sequence[str]) -> isl.Set:
         """Returns the isl set of tuples with this name and these dimensions that satisfy the constraints."""
         where = f" : {' and '.join(constraints)}" if constraints else ""
-        return isl.Set(f"{self.parameter_prefix()}{{ {tuple_name}[{', '.join(dims)}]{where} }}")
+        return isl.Set(f"{self.parameter_prefix()}{{ {tuple_text(tuple_name, dims)}{where} }}")
 
     def make_map(
         self, source: str, target: str, constraints: Sequence[str] = (), exists: Sequence[str] = ()

@@ -8,9 +8,9 @@ same element, if at least one of them writes."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import islpy as isl
 
@@ -19,6 +19,7 @@ from nearfield.rewrite.analysis.expressions import NotAffine
 from nearfield.rewrite.analysis.polynomials import Polynomial
 from nearfield.rewrite.analysis.program import Access, CommunicationStatement, LoopNest, Region, RegionItem
 from nearfield.rewrite.model.access_relations import AccessRelations, array_shapes_of, build_access_relations
+from nearfield.rewrite.model.isl_sets import map_to_times, maps_of, sets_of, union_of_maps, union_of_sets
 from nearfield.rewrite.model.names import IslNames
 
 _MAX_CLOSURE_STEPS = 4  # exact steps of the transitive closure, before it is widened to all iterations of a nest
@@ -27,15 +28,13 @@ _MAX_CLOSURE_STEPS = 4  # exact steps of the transitive closure, before it is wi
 def build_model(region: Region) -> PolyhedralModel:
     """Returns the polyhedral model of a region."""
     names = IslNames(region.symbols)
-    domains = tuple(_instance_sets_of_item(number, item, names) for number, item in enumerate(region.items))
+    instance_sets = tuple(_instance_sets_of_item(number, item, names) for number, item in enumerate(region.items))
     shapes = array_shapes_of(region)
-    context = names.parameter_set(_known_constraints(region, names, shapes))
-    accesses = build_access_relations(region, names, domains, shapes, context)
-    context = _with_disjoint_buffers(region, domains, accesses, context)
-    needed = context
-    for condition in accesses.conditions:
-        needed = needed.intersect(condition)
-    return PolyhedralModel(region, names, domains, shapes, accesses, context, needed.coalesce())
+    known_context = names.parameter_set(_known_constraints(region, names, shapes))
+    accesses = build_access_relations(region, names, instance_sets, shapes, known_context)
+    context = _with_disjoint_buffers(region, instance_sets, accesses, known_context)
+    index_conditions = reduce(isl.Set.intersect, accesses.conditions, context).coalesce()
+    return PolyhedralModel(region, names, instance_sets, shapes, accesses, context, index_conditions)
 
 
 @dataclass(frozen=True)
@@ -68,11 +67,18 @@ class PolyhedralModel:
         return 5 + max((len(nest.loops) for nest in self.region.nests), default=0)
 
     @cached_property
+    def instance_set_by_name(self) -> dict[str, isl.Set]:
+        """Returns the iterations of each loop nest and each event of an MPI call by isl tuple name, in textual order,
+        under the condition that no array index leaves its row."""
+        return {
+            one.get_tuple_name(): one.intersect_params(self.index_conditions)
+            for instance_sets in self.instance_sets for one in instance_sets
+        }  # fmt: skip
+
+    @cached_property
     def instances(self) -> isl.UnionSet:
         """Returns all iterations and MPI call events, under the condition that no array index leaves its row."""
-        return union_of_sets(
-            [one.intersect_params(self.index_conditions) for domain in self.instance_sets for one in domain]
-        )
+        return union_of_sets(self.instance_set_by_name.values())
 
     @cached_property
     def dependences(self) -> isl.UnionMap:
@@ -157,16 +163,16 @@ class PolyhedralModel:
         """Returns the pairs whose first iteration or event is executed before the second in the original program:
         statements in textual order, an MPI call's begin before its completion, and the iterations of a nest in loop
         order."""
-        names = [domain.get_tuple_name() for parts in self.instance_sets for domain in parts]
-        ordered_pairs = isl.UnionMap("{ }")
+        names = list(self.instance_set_by_name)
+        ordered_pairs = []
         for one in maps_of(pairs):
             first, second = (names.index(one.get_tuple_name(side)) for side in (isl.dim_type.in_, isl.dim_type.out))
             if first == second:
                 times = self.iteration_times(int(names[first][1:]), names[first])
                 one = one.intersect(times.lex_lt_map(times))
             if first <= second:
-                ordered_pairs = ordered_pairs.union(isl.UnionMap.from_map(one))
-        return ordered_pairs
+                ordered_pairs.append(one)
+        return union_of_maps(ordered_pairs)
 
     def iteration_times(self, item_number: int, name: str, num_reversed_loops: int = 0) -> isl.Map:
         """Returns the map from the iterations of a statement to vectors in the lexicographic order of execution, with
@@ -175,17 +181,15 @@ class PolyhedralModel:
         dims = [self.names.iterator_name(loop.iterator.key) for loop in loops]
         is_descending = [loop.is_descending != (place < num_reversed_loops) for place, loop in enumerate(loops)]
         times = [f"-{dim}" if is_backward else dim for dim, is_backward in zip(dims, is_descending, strict=True)]
-        return isl.Map(f"{{ {name}[{', '.join(dims)}] -> [{', '.join(times)}] }}")
+        return map_to_times(name, dims, times)
 
     def _chunk_order_dependences(self) -> isl.UnionMap:
         """Returns a dependence of each chunk of a message on the previous chunks, since MPI matches sends and receives
         in the order in which they are posted."""
-        dependences = isl.UnionMap("{ }")
-        for number, _ in self.chunked_calls:
-            name, domain = self.event_names(number)[0], isl.UnionSet.from_set(self.instance_sets[number][0])
-            later_chunks = isl.UnionMap(f"{{ {name}[a] -> {name}[b] : a < b }}")
-            dependences = dependences.union(later_chunks.intersect_domain(domain).intersect_range(domain))
-        return dependences
+        begins = [self.instance_sets[number][0] for number, _ in self.chunked_calls]
+        return union_of_maps(
+            isl.Map.lex_lt(one.get_space()).intersect_domain(one).intersect_range(one) for one in begins
+        )
 
     # ---- transitive dependences
 
@@ -200,21 +204,12 @@ class PolyhedralModel:
             reachable = reachable.union(successors).coalesce()
         names: set[str] = set()
         while True:
-            tuple_names = {one.get_tuple_name() for one in _sets_of(reachable)}
+            tuple_names = {one.get_tuple_name() for one in sets_of(reachable)}
             if tuple_names <= names:
                 return reachable
             names |= tuple_names
-            for name in names:
-                reachable = reachable.union(self._instances_named(name))
+            reachable = reachable.union(union_of_sets(self.instance_set_by_name[name] for name in names))
             reachable = reachable.union(reachable.apply(dependences))
-
-    def _instances_named(self, name: str) -> isl.UnionSet:
-        """Returns all iterations or events of an isl tuple name."""
-        return isl.UnionSet.from_set(
-            next(d for parts in self.instance_sets for d in parts if d.get_tuple_name() == name).intersect_params(
-                self.index_conditions
-            )
-        )
 
     def nest_instances(self, instances: isl.UnionSet) -> dict[int, isl.Set]:
         """Splits a set of iterations and MPI call events into the iterations of each loop nest, by statement number;
@@ -281,24 +276,3 @@ def _with_disjoint_buffers(
         if not common_elements.is_empty() and not parameter_context.subtract(overlap).is_empty():
             parameter_context = parameter_context.subtract(overlap).coalesce()
     return parameter_context
-
-
-def _sets_of(union: isl.UnionSet) -> list[isl.Set]:
-    """Returns the sets of a union, one for each isl space."""
-    set_list = union.get_set_list()
-    return [set_list.get_at(index) for index in range(set_list.n_set())]
-
-
-def maps_of(union: isl.UnionMap) -> Iterator[isl.Map]:
-    """Yields the maps of a union, one for each pair of isl spaces."""
-    map_list = union.get_map_list()
-    for index in range(map_list.n_map()):
-        yield map_list.get_at(index)
-
-
-def union_of_sets(sets: Iterable[isl.Set]) -> isl.UnionSet:
-    """Returns the union of sets from several isl spaces."""
-    result = isl.UnionSet("{ }")
-    for one in sets:
-        result = result.union(isl.UnionSet.from_set(one))
-    return result

@@ -18,7 +18,8 @@ from nearfield.rewrite.model.instances import (
     remaining_iterations,
     union_of_iterations,
 )
-from nearfield.rewrite.model.polyhedral import PolyhedralModel, union_of_sets
+from nearfield.rewrite.model.isl_sets import union_of_sets
+from nearfield.rewrite.model.polyhedral import PolyhedralModel
 
 
 @dataclass(frozen=True)
