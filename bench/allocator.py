@@ -4,7 +4,7 @@ Runs mimalloc-bench's programs (github.com/daanx/mimalloc-bench; --programs is t
 with and without the shared heap preloaded, in turn, and compares time (of a program that runs for a fixed time: the
 inverse of its own rate) and peak resident memory. Programs that are not in the folder are left out.
 
-The bars: time and memory each at most 1.05 of stock in the geometric mean, over programs of one thread and over
+Criteria: time and memory each at most 1.05 of stock in the geometric mean, over programs of one thread and over
 programs of several; the worst of each is named.
 """
 
@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table, parser, two_cpus, verdict
-from support.compare import Bar, Case, Times, gains_json, in_turn, report_bars
+from support.compare import Case, Criterion, Times, gains_json, in_turn, report_criteria
 from support.launches import add_comparison_options
 from support.resources import run_measured
 
@@ -78,7 +78,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     environment = {**shared_heap.heap_preload_variables(os.environ), **settings_of(options)}
     cpus = two_cpus(options.cpus)
     costs: dict[Program, dict[Case, Gain]] = {}
-    results, bars = {}, []
+    results, criteria = {}, []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         bench = Bench(options.programs.absolute(), find_inputs(options), Path(name))
         for program in bench.find_programs(options.only):
@@ -90,16 +90,16 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 turns = in_turn(contestants, options.rounds, cpus, program.name, takes=1)
             except MeasurementError as error:
                 console.print(f"{program.name}: {error.message}\n{error.remedy}", style="red", markup=False)
-                bars.append(Bar(f"{program.name} ends as it should", False))
+                criteria.append(Criterion(f"{program.name} ends as it should", False))
                 continue
             costs[program] = turns.gains("stock", "preloaded")  # preloaded over stock
             results[program.name] = {"flag": turns.flag_text(), "costs": gains_json(costs[program]), **turns.as_json()}
-    if not results and not bars:
+    if not results and not criteria:
         raise UsageError(f"{options.programs} holds none of the programs", "name the folder that they were built into")
     print_table(costs)
     console.print(f"  {shared_heap.HEAP_VARIABLE}={environment[shared_heap.HEAP_VARIABLE]}")
-    bars += [bar(costs, several, what) for several in (False, True) for what in ("time", "memory")]
-    return {"met": report_bars(bars), "programs": results, "bars": [one._asdict() for one in bars]}
+    criteria += [cost_criterion(costs, several, what) for several in (False, True) for what in ("time", "memory")]
+    return {"met": report_criteria(criteria), "programs": results, "bars": [one._asdict() for one in criteria]}
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, str]:
@@ -164,14 +164,16 @@ def print_table(costs: Mapping[Program, Mapping[Case, Gain]]) -> None:
     console.print(made)
 
 
-def bar(costs: Mapping[Program, Mapping[Case, Gain]], several: bool, what: str) -> Bar:
+def cost_criterion(costs: Mapping[Program, Mapping[Case, Gain]], several: bool, what: str) -> Criterion:
     threads = "several threads" if several else "one thread"
     mine = {p.name: there[p.name, what] for p, there in costs.items() if (p.threads > 1) == several}
     if not mine:
-        return Bar(f"{what} of programs of {threads}: not measured", None)
+        return Criterion(f"{what} of programs of {threads}: not measured", None)
     mean, worst = geometric_mean(mine.values()), max(mine, key=lambda name: mine[name].value)
     words = f"{what} of programs of {threads}: {mean.value:.3f} of stock ({mean.low:.3f} to {mean.high:.3f})"
-    return Bar(f"{words}, at most {MAX_RATIO} wanted; worst {worst}, {mine[worst].value:.3f}", mean.value <= MAX_RATIO)
+    return Criterion(
+        f"{words}, at most {MAX_RATIO} wanted; worst {worst}, {mine[worst].value:.3f}", mean.value <= MAX_RATIO
+    )
 
 
 def parse() -> argparse.Namespace:

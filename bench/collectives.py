@@ -13,7 +13,7 @@ end. A round during which it changed by a factor of more than 1.8 counts for no 
 No barrier separates the calls. In operations that send one way (bcast, reduce, gather, scatter, scan), the sending rank
 of an MPI that buffers short messages runs ahead: their times are then those of a stream of calls, not of one alone.
 
-The bar: no operation is at any size below 0.97 of the baseline (paired, by more than the interval).
+Criterion: no operation is at any size below 0.97 of the baseline (paired, by more than the interval).
 """
 
 from __future__ import annotations
@@ -32,7 +32,18 @@ from typing import Any
 
 from rich.console import Console
 from support import console, finish, new_table, parser, two_cpus
-from support.compare import Bar, Case, Times, Turns, case_text, cores_moved, flags_of, none_below, report_bars, slower
+from support.compare import (
+    Case,
+    Criterion,
+    Times,
+    Turns,
+    case_text,
+    cores_moved,
+    flags_of,
+    none_below,
+    report_criteria,
+    slower,
+)
 from support.launches import STOCK, Place, Way, choose_mpis, program_for
 
 from nearfield import mpi
@@ -82,7 +93,7 @@ class Launches:
 def main(options: argparse.Namespace) -> dict[str, Any]:
     operations, sizes = choose_operations(options), choose_sizes(options)
     argv = [",".join(operations), ",".join(map(str, sizes)), str(options.seconds)]
-    results, bars = [], []
+    results, criteria = [], []
     with TemporaryDirectory(prefix="nearfield-bench-") as scratch:
         for inst in choose_mpis(options):
             try:
@@ -91,21 +102,21 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 break
             except NearfieldError as error:
                 console.print(f"{inst.name}: {error.message}\n{error.remedy}", style="red", markup=False)
-                bars.append(Bar(f"{inst.name}: cannot be measured", False))
+                criteria.append(Criterion(f"{inst.name}: cannot be measured", False))
                 continue
             found = measure(here, [str(program), *argv], ways, options.rounds)
             if found.problem:
                 console.print(found.problem, style="red", markup=False)
-                bars.append(Bar(f"{inst.name}: a launch fails", False))
+                criteria.append(Criterion(f"{inst.name}: a launch fails", False))
             if found.cases():
                 print_points(inst.name, found)
                 print_means(inst.name, found)
-                bars.append(none_below(found.turns.gains("collectives", "baseline"), inst.name))
+                criteria.append(none_below(found.turns.gains("collectives", "baseline"), inst.name))
                 results.append({"mpi": inst.name, "ways": {name: dict(way.environment) for name, way in ways.items()}})
                 results[-1] |= describe(found)
             if found.is_interrupted:
                 break
-    return {"met": report_bars(bars), "statistic": STATISTIC, "mpis": results}
+    return {"met": report_criteria(criteria), "statistic": STATISTIC, "mpis": results}
 
 
 def choose_operations(options: argparse.Namespace) -> list[str]:

@@ -9,7 +9,7 @@ Who wins between 2-D and 3-D hangs on two readings of the study, which the optio
 two arrays (--element 16 --arrays 1: side by side, they share a line and 3-D wins), and that a load slows only messages
 as long as those it was measured on (--load 1.5: all messages; then 3-D wins, too).
 
-The bar: the winners are the study's.
+Criterion: the winners are the study's.
 """
 
 from __future__ import annotations

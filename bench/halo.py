@@ -3,7 +3,7 @@
 Two bound ranks, all ways in turn in one program (bench/halo/*.cpp), round after round. Communication is what an
 iteration takes beyond the same iteration without neighbours on private memory. Ratios are of the same round; their
 median with a 95 % interval. Where a flag takes now 30 and now 200 ns, as on virtual machines whose CPUs are moved,
-rounds with near and with far cores are distinguished, and the bars are for near ones.
+rounds with near and with far cores are distinguished, and the criteria are for near ones.
 
 rows    S1's five-point stencil in rows: at most 10 % of MPI_Sendrecv's time up to 32 KiB, 20 % at 64 KiB, 40 %
         above; and at least 40 % less than one copy

@@ -6,10 +6,10 @@ on the same two CPUs, in many short launches in turn. The number of a launch is 
 
 Launches differ by a factor of two where neighbours share the physical cores, and disturbance only ever adds. So what is
 compared is the lower quartile of either's launches, with a 95 % interval from resampling the rounds. While the interval
-is wider than +-10 % the answer is open, unless all of it is beyond the bar. `fastest` is the ratio of the fastest
+is wider than +-10 % the answer is open, unless all of it is beyond the limit. `fastest` is the ratio of the fastest
 launches: what an undisturbed machine may give, and a hint only.
 
-The bar: ratios within 10 % of 1 at every size, for every MPI.
+Criterion: ratios within 10 % of 1 at every size, for every MPI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from nearfield.base.units import format_bytes, format_ns, parse_bytes
 from nearfield.mpi import Installation
 
 SIZES = (8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20, 4 << 20)
-BAR = 0.10
+LIMIT = 0.10
 RESAMPLED = 2000
 
 
@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     cpus = two_cpus(options.cpus)
     results = [measure(inst, program, cpus, sizes, options) for inst in choose_mpis(options.mpi)]
     met = judge(results)
-    return {"met": met, "bar": BAR, "imb": str(program), "cpus": cpus, "mpis": results}
+    return {"met": met, "bar": LIMIT, "imb": str(program), "cpus": cpus, "mpis": results}
 
 
 def judge(results: list[dict[str, Any]]) -> bool | None:
@@ -114,7 +114,11 @@ def compared(size: int, theirs: list[float], ours: list[float]) -> dict[str, Any
     resampled = [quartile_ratio(random.choices(rounds, k=len(rounds))) for _ in range(RESAMPLED)]
     ratio, low, high = quartile_ratio(rounds), *(_native.quantile(resampled, q) for q in (0.025, 0.975))
     met = (
-        True if abs(ratio - 1) <= BAR and high - low <= 2 * BAR else False if low > 1 + BAR or high < 1 - BAR else None
+        True
+        if abs(ratio - 1) <= LIMIT and high - low <= 2 * LIMIT
+        else False
+        if low > 1 + LIMIT or high < 1 - LIMIT
+        else None
     )
     row = {"size_bytes": size, "imb_ns": theirs, "nearfield_ns": ours, "fastest": min(ours) / min(theirs)}
     return {**row, "ratio": ratio, "low": low, "high": high, "met": met}

@@ -6,7 +6,7 @@ kill the launcher must end by itself within half a minute, with an exit code oth
 program may be left, and at the end of all no more shared memory may be in use than at the start. Files that the MPI
 itself leaves in /dev/shm are counted, reported, and removed.
 
-The bar: all of that, every time (1,000 kills under each MPI; --kills), as far as stock does it.
+Criterion: all of that, every time (1,000 kills under each MPI; --kills), as far as stock does it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ count as a node, and the algorithms of several nodes are used at all lengths). A
 and its exit code is 0. A test that ends otherwise the second time is started twice more in each way, and counts unless
 it varies alone as well. A simulation that refuses a program says why; these are listed.
 
-The bar: none ends otherwise.
+Criterion: none ends otherwise.
 """
 
 from __future__ import annotations

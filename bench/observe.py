@@ -4,7 +4,7 @@ Takes pairs of programs, PLAIN and HOOKED, which must do the same and be compile
 `nearfield cc`, `cxx` or `fc`; both are started without a launcher, as one rank. Runs them in turn and compares the CPU
 time of their processes. The profiling layer is not loaded: it costs by the call, not by the access.
 
-The bars are those of NPB's CG and FT, class W: at most 15 times as long, at most half a byte an access.
+The limits are those of NPB's CG and FT, class W: at most 15 times as long, at most half a byte an access.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ this includes the time that a rank waits there for the other one to arrive, whic
 
 With --busy, processes that never wait run beside the programs: is what is preloaded still no slower than the MPI then?
 
-The bars: the time in collectives falls by at least 1.5x, no program is below 0.99 of stock, and the results in the
+Criteria: the time in collectives falls by at least 1.5x, no program is below 0.99 of stock, and the results in the
 output are the same in each run.
 """
 
@@ -29,7 +29,7 @@ from typing import Any
 
 from real_programs import CASE, Program, make_parser, programs, text
 from support import console, finish, new_table
-from support.compare import Bar, Times, in_turn, report_bars
+from support.compare import Criterion, Times, in_turn, report_criteria
 from support.launches import Place, Way, choose_mpis, place
 
 from nearfield import mpi
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         "stock": Way((), {"LD_PRELOAD": layer}),
         "collectives": Way((), {**below, "LD_PRELOAD": f"{layer} {below['LD_PRELOAD']}"}),
     }
-    bars: list[Bar] = []
+    criteria: list[Criterion] = []
     found: dict[str, Any] = {}
     made = new_table(
         f"{inst.name}, on two ranks, beside {options.busy} busy processes",
@@ -77,13 +77,13 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             made.add_row(
                 program.name, f"{max(shares):.1%}", longest, text(within), text(whole), "yes" if same else "no"
             )
-            bars += [
-                Bar(f"{program.name}, in collectives: {text(within)}", at_least(within, MIN_GAIN)),
-                Bar(f"{program.name}, in all: {text(whole)}", at_least(whole, MIN_WHOLE)),
-                Bar(f"{program.name}: results {'are the same' if same else 'differ'}", same),
+            criteria += [
+                Criterion(f"{program.name}, in collectives: {text(within)}", at_least(within, MIN_GAIN)),
+                Criterion(f"{program.name}, in all: {text(whole)}", at_least(whole, MIN_WHOLE)),
+                Criterion(f"{program.name}: results {'are the same' if same else 'differ'}", same),
             ]
     console.print(made)
-    return {"met": report_bars(bars), "programs": found, "bars": [one._asdict() for one in bars]}
+    return {"met": report_criteria(criteria), "programs": found, "bars": [one._asdict() for one in criteria]}
 
 
 def run(

@@ -6,7 +6,7 @@ it is, under the layer of the forecast, and with the settings of the rules, in t
 A control has nothing but one variable of 3,000 bytes more in its environment: it moves the stack and the C library's
 heap, as whatever is preloaded does, and so shows what the time of a program owes to where its memory lies.
 
-The bars: the layer takes at most 1 % of the time, or no more than the control; no gain is above the ceiling; and the
+Criteria: the layer takes at most 1 % of the time, or no more than the control; no gain is above the ceiling; and the
 results in the output are the same in each run.
 """
 
@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table
-from support.compare import Bar, Times, in_turn, report_bars
+from support.compare import Criterion, Times, in_turn, report_criteria
 from support.launches import STOCK, Place, Way, choose_mpis, load_or_tune, options_for, place
 from support.programs import hpcc_input
 
@@ -71,7 +71,7 @@ class Program:
 def main(options: argparse.Namespace) -> dict[str, Any]:
     """Returns what was found for each program."""
     (inst,) = choose_mpis(options)
-    bars: list[Bar] = []
+    criteria: list[Criterion] = []
     found: dict[str, Any] = {}
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         scratch = options.folder or Path(name)
@@ -96,16 +96,16 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 program.name, f"{before['share']:.1%}", f"{ceiling:.2f}", likely,
                 text(gain), text(cost), text(control), "yes" if len(seen) == 1 else "no",
             )  # fmt: skip
-            bars += [
-                Bar(
+            criteria += [
+                Criterion(
                     f"{program.name}, layer: {text(cost)}, control: {text(control)}",
                     decided(cost, max(MAX_OVERHEAD, control.high)),
                 ),
-                Bar(f"{program.name}, gain: {text(gain)}, ceiling {ceiling:.3f}", decided(gain, ceiling)),
-                Bar(f"{program.name}: results {'are the same' if len(seen) == 1 else 'differ'}", len(seen) == 1),
+                Criterion(f"{program.name}, gain: {text(gain)}, ceiling {ceiling:.3f}", decided(gain, ceiling)),
+                Criterion(f"{program.name}: results {'are the same' if len(seen) == 1 else 'differ'}", len(seen) == 1),
             ]
     console.print(made)
-    return {"met": report_bars(bars), "programs": found, "bars": [one._asdict() for one in bars]}
+    return {"met": report_criteria(criteria), "programs": found, "bars": [one._asdict() for one in criteria]}
 
 
 def programs(options: argparse.Namespace, scratch: Path) -> list[Program]:

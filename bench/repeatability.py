@@ -4,7 +4,7 @@ Runs it back to back, compares every two of the profiles as `nearfield diff` doe
 records agree: their intervals overlap, or the values are within 5 %. Then what disagrees most, and which values of
 which parameter it has in common, to find causes. `--profiles` looks at profiles that are there already.
 
-The bar: at least 90 % of the stable times, in every comparison.
+Criterion: at least 90 % of the stable times, in every comparison.
 """
 
 from __future__ import annotations
@@ -28,9 +28,15 @@ from nearfield.base.errors import MeasurementError
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.compare import DEFAULT_THRESHOLD, Change, compare_records, count_agreeing_times, values_agree
+from nearfield.profile.compare import (
+    DEFAULT_THRESHOLD,
+    RecordChange,
+    compare_records,
+    count_agreeing_times,
+    values_agree,
+)
 
-BAR = 0.90
+LIMIT = 0.90
 LEAST_COMMON = 5  # a group of fewer times says nothing
 
 
@@ -48,9 +54,9 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     for (a, b), share in zip(combinations(profiles, 2), shares, strict=True):
         console.print(f"{a.path.name} and {b.path.name}: {share['agreeing']} of {share['stable']} stable times agree")
     known = [share["share"] for share in shares if share["share"] is not None]
-    met = min(known) >= BAR if len(known) == len(shares) else None
-    verdict(met, f"{100 * min(known, default=0):.1f} % agree at worst (bar: {100 * BAR:.0f} %)")
-    return {"met": met, "bar": BAR, "comparisons": shares, "disagreeing": [as_dict(c) for c in worst_first(together)]}
+    met = min(known) >= LIMIT if len(known) == len(shares) else None
+    verdict(met, f"{100 * min(known, default=0):.1f} % agree at worst (limit: {100 * LIMIT:.0f} %)")
+    return {"met": met, "bar": LIMIT, "comparisons": shares, "disagreeing": [as_dict(c) for c in worst_first(together)]}
 
 
 def measure(folder: Path, options: argparse.Namespace) -> Iterable[Path]:
@@ -65,27 +71,27 @@ def measure(folder: Path, options: argparse.Namespace) -> Iterable[Path]:
         yield out
 
 
-def changes_between(a: Profile, b: Profile) -> list[Change]:
+def changes_between(a: Profile, b: Profile) -> list[RecordChange]:
     """The times that count: of the scenarios themselves, with a value in both."""
     changes = compare_records(a.records, b.records, (a.run, b.run), DEFAULT_THRESHOLD).changes
     return [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
 
 
-def is_stable(change: Change) -> bool:
+def is_stable(change: RecordChange) -> bool:
     return change.verdict != "unstable"
 
 
-def agrees(change: Change) -> bool:
+def agrees(change: RecordChange) -> bool:
     assert change.a and change.b
     return values_agree(change.a, change.b)
 
 
-def deviation(change: Change) -> float:
+def deviation(change: RecordChange) -> float:
     """How far apart the values are, on a log scale."""
     return abs(math.log(change.ratio.value)) if change.ratio else math.inf
 
 
-def worst_first(changes: Iterable[Change]) -> list[Change]:
+def worst_first(changes: Iterable[RecordChange]) -> list[RecordChange]:
     return sorted((c for c in changes if is_stable(c) and not agrees(c)), key=deviation, reverse=True)
 
 
@@ -102,7 +108,7 @@ def sittings(profiles: list[Profile]) -> Table:
     return made
 
 
-def by_scenario(changes: list[Change]) -> Table:
+def by_scenario(changes: list[RecordChange]) -> Table:
     numbers = "times, unstable, stable, agree, share, median deviation"
     made = new_table("times stable in both, by scenario", "scenario", numbers)
     groups = {**grouped(changes, lambda c: [c.key["scenario"]]), "all": changes}
@@ -116,7 +122,7 @@ def by_scenario(changes: list[Change]) -> Table:
     return made
 
 
-def causes(changes: list[Change]) -> Table:
+def causes(changes: list[RecordChange]) -> Table:
     """Values of a parameter (or metric, or side) whose stable times disagree most often."""
     made = new_table("where disagreement gathers", "scenario, what", "disagree, of stable, unstable")
     groups = grouped(changes, lambda c: [(c.key["scenario"], *item) for item in c.key.items() if item[0] != "scenario"])
@@ -127,7 +133,7 @@ def causes(changes: list[Change]) -> Table:
             continue  # the whole scenario tells nothing more
         stable = [c for c in group if is_stable(c)]
         wrong = sum(not agrees(c) for c in stable)
-        if len(stable) >= LEAST_COMMON and wrong / len(stable) > 1 - BAR:
+        if len(stable) >= LEAST_COMMON and wrong / len(stable) > 1 - LIMIT:
             counts = (wrong, len(stable), len(group) - len(stable))
             ranked.append((wrong / len(stable), scenario, named(name, value), *counts))
     for _, scenario, what, *numbers in sorted(ranked, reverse=True)[:20]:
@@ -135,7 +141,7 @@ def causes(changes: list[Change]) -> Table:
     return made
 
 
-def offenders(changes: list[Change], count: int) -> Table:
+def offenders(changes: list[RecordChange], count: int) -> Table:
     wrong = worst_first(changes)
     made = new_table(f"the {min(count, len(wrong))} worst of {len(wrong)} that disagree", "what, where", "A, B, B/A")
     for change in wrong[:count]:
@@ -156,15 +162,17 @@ def named(name: str, value: Any) -> str:
     return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
 
 
-def grouped(changes: Iterable[Change], keys: Callable[[Change], list[Any]]) -> dict[Any, list[Change]]:
-    groups: dict[Any, list[Change]] = defaultdict(list)
+def grouped(
+    changes: Iterable[RecordChange], keys: Callable[[RecordChange], list[Any]]
+) -> dict[Any, list[RecordChange]]:
+    groups: dict[Any, list[RecordChange]] = defaultdict(list)
     for change in changes:
         for key in keys(change):
             groups[key].append(change)
     return groups
 
 
-def as_dict(change: Change) -> dict[str, Any]:
+def as_dict(change: RecordChange) -> dict[str, Any]:
     assert change.a and change.b
     return {**change.key, "a_ns": change.a.value, "b_ns": change.b.value}
 

@@ -3,7 +3,7 @@
 Runs both for one MPI: the search within its budget, and every combination of the knobs' grids. Then the two winners
 duel: resident on the same two cores at once, measured in turn, all patterns and sizes.
 
-The bar: the search's winner reaches at least 0.97 of the speed of the grid's.
+Criterion: the search's winner reaches at least 0.97 of the speed of the grid's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nearfield.tune.paired_benchmark import PairedBenchmark, PairedComparison
 from nearfield.tune.paired_runs import ResidentJob
 from nearfield.tune.search import Deadline, Search
 
-BAR = 0.97
+LIMIT = 0.97
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             found.check_data(case)
         comparison.measure(options.pairs)
         mean = geometric_mean(comparison.gains().values())
-    met = mean.value >= BAR
+    met = mean.value >= LIMIT
     verdict(met, f"the search's winner has {mean.value:.3f} ({mean.low:.3f} to {mean.high:.3f}) of the grid's speed")
     return {"met": met, "mpi": inst.name, "winners": winners, "ratio": [mean.value, mean.low, mean.high]}
 

@@ -4,7 +4,7 @@ A run decides by the first policy with the fastest memory in which order things 
 or a cache. A policy or a speed that is run apart decides it for itself. For AMG and FFT on 64 POWER5 nodes: the largest
 difference of the time, of what a policy saves (in points), and of counts, over all policies and speeds.
 
-The bar is 1 % of the time. The same is reported of a run for each policy with all speeds: `nearfield reproduce` has
+The limit is 1 % of the time. The same is reported of a run for each policy with all speeds: `nearfield reproduce` has
 those. `--whole` adds the large FFT of the study, which takes half an hour.
 """
 
@@ -96,7 +96,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             result[f"{operation}-{size}, {runs}"] = vars(found)
     console.print(table)
     largest = max(one["time"] for one in result.values())
-    verdict(largest <= MAX_DIFFERENCE, f"no time departs by more than {largest:.2%} (bar: {MAX_DIFFERENCE:.0%})")
+    verdict(largest <= MAX_DIFFERENCE, f"no time departs by more than {largest:.2%} (limit: {MAX_DIFFERENCE:.0%})")
     return {"met": largest <= MAX_DIFFERENCE, **result}
 
 

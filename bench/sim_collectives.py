@@ -35,7 +35,7 @@ SIZES = (128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384, 32768, 65536, 1310
 POLICIES = ("payload-l3", "header-l2")
 HEADER_SIZES = SIZES[3::4]
 SLOWDOWNS = (1.0, 2.5, 5.0, 7.5)
-BARS = {"bcast_s": 1.0, "sweep_s": 10.0, "events_per_s": 1e6}
+LIMITS = {"bcast_s": 1.0, "sweep_s": 10.0, "events_per_s": 1e6}
 
 
 def processor_s(work: Any) -> tuple[float, Any]:
@@ -110,12 +110,12 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
         numbers["sweep_s"], found = sweep("payload-l3", SIZES)
         draw(merged(found, sweep("header-l2", HEADER_SIZES)[1]))
     met = {
-        name: numbers[name] >= bar if name.endswith("per_s") else numbers[name] <= bar
-        for name, bar in BARS.items()
+        name: numbers[name] >= limit if name.endswith("per_s") else numbers[name] <= limit
+        for name, limit in LIMITS.items()
         if name in numbers
     }
     for name, good in met.items():
-        verdict(good, f"{name} = {numbers[name]:,.3g} (bar: {BARS[name]:,.3g})")
+        verdict(good, f"{name} = {numbers[name]:,.3g} (limit: {LIMITS[name]:,.3g})")
     result = {"met": all(met.values()), **numbers}
     return result if options.quick else result | {"gains": [asdict(one) for one in found]}
 

@@ -38,7 +38,7 @@ from nearfield.measure.sim.places import ALL_CORES
 
 MIB = 1 << 20
 # Times as fast as the bare loop and as pycachesim, at least.
-BARS = {"sequential": (1.3, 10.0), "random 1 MiB": (1.0, 4.0), "random 64 MiB": (0.7, 3.0)}
+LIMITS = {"sequential": (1.3, 10.0), "random 1 MiB": (1.0, 4.0), "random 64 MiB": (0.7, 3.0)}
 SEQUENTIAL_BYTES = 64 * MIB
 RANDOM_ACCESSES = 1 << 20  # for which pycachesim takes a second
 LARGE = {"epyc-9755": 64, "xeon-8470": 52}  # cores at work
@@ -73,7 +73,7 @@ def traces(options: argparse.Namespace, bare: Bare) -> list[Measured]:
     theirs = None if options.without else pycachesim()
     table = new_table("Accesses per second, in millions", "trace", "nearfield, bare loop, ratio, pycachesim, ratio")
     results: list[Measured] = []
-    for name, bars in BARS.items():
+    for name, limits in LIMITS.items():
         ours = Ours(name, options.whole)
         others = [bare.on(name), *([lambda name=name: theirs(name)] if theirs else [])]
         rounds = [[way() for way in (ours.rate, *others)] for _ in range(options.rounds)]
@@ -82,7 +82,7 @@ def traces(options: argparse.Namespace, bare: Bare) -> list[Measured]:
         for k, ratio in enumerate(ratios, 1):
             cells += [millions([r[k] for r in rounds]), f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"]
         table.add_row(name, *cells, *["-"] * (5 - len(cells)))
-        met = all(ratio.value >= bar for ratio, bar in zip(ratios, bars, strict=False))
+        met = all(ratio.value >= limit for ratio, limit in zip(ratios, limits, strict=False))
         results.append({"what": name, "met": met, "ratios": [(r.value, r.low, r.high) for r in ratios]})
     console.print(table)
     return results

@@ -96,11 +96,15 @@ def main(_: argparse.Namespace) -> dict[str, Any]:
     result["peak_bytes"] = peak_bytes()
     power, over_nodes = result["exponent_over_sizes"], result["exponent_over_nodes"]
     linear = LINEAR[0] <= power <= LINEAR[1]
-    verdict(linear, f"cost grows as the accesses to the power {power:.3f} over sizes (bar: {LINEAR[0]} to {LINEAR[1]})")
+    verdict(
+        linear, f"cost grows as the accesses to the power {power:.3f} over sizes (limit: {LINEAR[0]} to {LINEAR[1]})"
+    )
     scales = over_nodes <= MAX_OVER_NODES
-    verdict(scales, f"and to the power {over_nodes:.3f} over nodes (bar: {MAX_OVER_NODES})")
+    verdict(scales, f"and to the power {over_nodes:.3f} over nodes (limit: {MAX_OVER_NODES})")
     fits = result["peak_bytes"] <= MAX_BYTES
-    verdict(fits, f"256 nodes by all policies take {result['peak_bytes'] / (1 << 30):.2f} GiB (bar: {MAX_BYTES >> 30})")
+    verdict(
+        fits, f"256 nodes by all policies take {result['peak_bytes'] / (1 << 30):.2f} GiB (limit: {MAX_BYTES >> 30})"
+    )
     return {"met": linear and scales and fits, **result}
 
 

@@ -3,8 +3,8 @@
 Runs the ten kernels of bench/kernels/kernels.c on this machine, records their accesses by `nearfield observe --region`,
 and simulates them on a machine file, which `nearfield machine calibrate` should have written here just before. The
 calibration uses none of the kernels. A measured time is the least of all calls but the first, on one core; a simulated
-time is the difference between two calls and one, so that both find the caches as the call before has left them. The bar
-is a mean |log| of a factor of 1.3, and no kernel beyond 1.8.
+time is the difference between two calls and one, so that both find the caches as the call before has left them. Limits:
+a mean |log| of a factor of 1.3, and no kernel beyond 1.8.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     errors = [abs(math.log(row["simulated_ns"] / row["measured_ns"])) for row in rows.values()]
     mean, worst = math.exp(sum(errors) / len(errors)), math.exp(max(errors))
     console.print(table)
-    console.print(f"mean |log| x{mean:.2f} (bar x{MAX_MEAN}), worst x{worst:.2f} (bar x{MAX_ERROR})")
+    console.print(f"mean |log| x{mean:.2f} (limit x{MAX_MEAN}), worst x{worst:.2f} (limit x{MAX_ERROR})")
     return {"kernels": rows, "mean": mean, "worst": worst, "met": mean <= MAX_MEAN and worst <= MAX_ERROR}
 
 

@@ -4,7 +4,7 @@ For every MPI: tunes with the default budget (or takes --rules or --settings), t
 (pingpong.c, built with that MPI's own mpicc) as it is and as `nearfield run` does, in turn, on the same two cores.
 Ratios are of launches of one round. Under Intel MPI its own shared heap (I_MPI_SHM_HEAP=1) takes its turn, too.
 
-The bars are geometric means over sizes in steps of four, tuned over stock:
+The limits are geometric means over sizes in steps of four, tuned over stock:
 
   same   one buffer both ways: Open MPI at least 3.3 from 4 KiB to 16 MiB, MPICH 5 at least 3.0 from 16 KiB; Intel MPI
          at least what its own shared heap gives; in rounds in which a flag takes 200 ns or more, at least 4 from 64 KiB
@@ -26,15 +26,15 @@ from support import console, finish, new_table
 from support.compare import (
     FAR_NS,
     NEVER_BELOW,
-    Bar,
     Case,
+    Criterion,
     Times,
     Turns,
     at_least,
     gains_json,
     in_turn,
     none_below,
-    report_bars,
+    report_criteria,
     slower,
 )
 from support.launches import (
@@ -56,14 +56,14 @@ from nearfield.mpi import Installation
 
 SIZES = (1, 16 << 20)
 MODES = ("same", "use")
-BARS = {"openmpi": (3.3, 4 << 10), "mpich": (3.0, 16 << 10)}
-USE_BAR = (1.5, 16 << 10, 4 << 20)
-FAR_BAR = (4.0, 64 << 10, 1 << 20)
+LIMITS = {"openmpi": (3.3, 4 << 10), "mpich": (3.0, 16 << 10)}
+USE_LIMIT = (1.5, 16 << 10, 4 << 20)
+FAR_LIMIT = (4.0, 64 << 10, 1 << 20)
 OWN_HEAP = "its own heap"
 
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
-    results, bars = [], []
+    results, criteria = [], []
     with TemporaryDirectory(prefix="nearfield-bench-") as scratch:
         for inst in choose_mpis(options):
             folder = options.keep or Path(scratch)
@@ -74,13 +74,13 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                 turns = measure(inst, setting, options, Path(scratch))
             except MeasurementError as error:
                 console.print(f"{inst.name}: {error.message}\n{error.remedy}", style="red", markup=False)
-                bars.append(Bar(f"{inst.name}: a launch fails", False))
+                criteria.append(Criterion(f"{inst.name}: a launch fails", False))
                 continue
-            bars += (mine := bars_of(inst, turns))
+            criteria += (mine := criteria_of(inst, turns))
             numbers = {mode: {"gains": gains_json(one.gains()), **one.as_json()} for mode, one in turns.items()}
-            shown = [bar._asdict() for bar in mine]
+            shown = [one._asdict() for one in mine]
             results.append({"mpi": inst.name, "setting": setting.words, "bars": shown, "modes": numbers})
-    return {"met": report_bars(bars), "mpis": results}
+    return {"met": report_criteria(criteria), "mpis": results}
 
 
 def measure(inst: Installation, setting: Tuned, options: argparse.Namespace, scratch: Path) -> dict[str, Turns]:
@@ -105,23 +105,25 @@ def parsed(here: Place, argv: list[str], way: Way) -> Times:
     return {(row[0], int(row[1])): float(row[2]) for row in rows if len(row) == 3 and row[0] in MODES}
 
 
-def bars_of(inst: Installation, turns: dict[str, Turns]) -> list[Bar]:
-    """MPICHs that UCX carries have no bar but not to be slower."""
+def criteria_of(inst: Installation, turns: dict[str, Turns]) -> list[Criterion]:
+    """MPICHs that UCX carries have no limit but not to be slower."""
     same, use = turns["same"], turns["use"]
-    bars = []
-    if inst.family in BARS and not (inst.family == "mpich" and inst.version < "5"):
-        limit, first = BARS[inst.family]
-        bars.append(bar_over(limit, same.gains(), first, SIZES[1], f"{inst.name}, same"))
-        bars.append(bar_over(USE_BAR[0], use.gains(), *USE_BAR[1:], f"{inst.name}, use"))
+    criteria = []
+    if inst.family in LIMITS and not (inst.family == "mpich" and inst.version < "5"):
+        limit, first = LIMITS[inst.family]
+        criteria.append(gain_criterion(limit, same.gains(), first, SIZES[1], f"{inst.name}, same"))
+        criteria.append(gain_criterion(USE_LIMIT[0], use.gains(), *USE_LIMIT[1:], f"{inst.name}, use"))
         far = f"{inst.name}, same, in rounds with a flag of {FAR_NS:.0f} ns or more"
-        bars.append(bar_over(FAR_BAR[0], same.gains(flag_from=FAR_NS), *FAR_BAR[1:], far))
+        criteria.append(gain_criterion(FAR_LIMIT[0], same.gains(flag_from=FAR_NS), *FAR_LIMIT[1:], far))
     if OWN_HEAP in same.times:
         over_own_heap = same.gains(over=OWN_HEAP)
-        bars.append(bar_over(NEVER_BELOW, over_own_heap, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same"))
-    return [*bars, none_below({**same.gains(), **use.gains()}, inst.name)]
+        criteria.append(
+            gain_criterion(NEVER_BELOW, over_own_heap, 4 << 10, SIZES[1], f"{inst.name} over its own heap, same")
+        )
+    return [*criteria, none_below({**same.gains(), **use.gains()}, inst.name)]
 
 
-def bar_over(limit: float, gains: dict[Case, Gain], first: int, last: int, what: str) -> Bar:
+def gain_criterion(limit: float, gains: dict[Case, Gain], first: int, last: int, what: str) -> Criterion:
     steps = [first << power for power in range(0, 25, 2) if first << power <= last]
     there = [g for (_, size), g in gains.items() if size in steps]
     return at_least(limit, there, f"{what}, {format_bytes(first)} to {format_bytes(last)}")
@@ -142,7 +144,7 @@ def print_table(title: str, turns: Turns) -> None:
 def parse() -> argparse.Namespace:
     made = options_for(__doc__)
     made.add_argument("--budget", type=float, default=180.0, help="seconds of tuning for each (default %(default)s)")
-    made.add_argument("--never-below", type=float, default=NEVER_BELOW, help="as tune's; the bar is %(default)s")
+    made.add_argument("--never-below", type=float, default=NEVER_BELOW, help="as tune's; the limit is %(default)s")
     made.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the rules here")
     made.add_argument("--reuse", action="store_true", help="with --keep: do not tune where there are rules")
     made.add_argument("--steps", type=int, default=1, help="powers of two from size to size (default %(default)s)")

@@ -6,7 +6,7 @@ are and as `nearfield run` starts them, in turn, and prints how many times as fa
 file or a folder with a file MPI.toml for each, as `bench/tuned_gain.py --keep FOLDER` leaves them; settings from
 --settings; without either, every MPI is tuned first.
 
-The bars: IMB from 4 KiB to 4 MiB in the geometric mean at least 1.8; HPCC's bandwidth in rings and ping-pong each at
+Criteria: IMB from 4 KiB to 4 MiB in the geometric mean at least 1.8; HPCC's bandwidth in rings and ping-pong each at
 least 3; and of everything, at no size, anything below 0.97 of stock (by more than the interval).
 """
 
@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table
-from support.compare import Bar, Case, Times, Turns, gains_json, in_turn, report_bars, slower
+from support.compare import Case, Criterion, Times, Turns, gains_json, in_turn, report_criteria, slower
 from support.launches import STOCK, Place, Tuned, Way, choose_mpis, load_or_tune, options_for, place
 from support.programs import SIZES, Hpcc, Imb, NetPipe, Program
 
@@ -34,7 +34,7 @@ KINDS = ("imb", "netpipe", "hpcc")
 
 def main(options: argparse.Namespace) -> dict[str, Any]:
     made = {"imb": Imb(options.imb), "netpipe": NetPipe(), "hpcc": Hpcc(options.hpcc, options.order)}
-    results, bars = [], []
+    results, criteria = [], []
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         scratch = Path(name)
         for inst in choose_mpis(options):
@@ -48,13 +48,13 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
                     turns = measure(program, here, setting, options.rounds, scratch)
                 except MeasurementError as error:
                     console.print(f"{where}: {error.message}\n{error.remedy}", style="red", markup=False)
-                    bars.append(Bar(f"{where}: a launch fails", False))
+                    criteria.append(Criterion(f"{where}: a launch fails", False))
                     continue
-                bars += (mine := program.bars(turns, where))
+                criteria += (mine := program.criteria(turns, where))
                 result = {"mpi": inst.name, "program": program.name, "setting": setting.words}
-                result |= {"bars": [bar._asdict() for bar in mine], "gains": gains_json(turns.gains())}
+                result |= {"bars": [one._asdict() for one in mine], "gains": gains_json(turns.gains())}
                 results.append(result | turns.as_json())
-    return {"met": report_bars(bars), "results": results}
+    return {"met": report_criteria(criteria), "results": results}
 
 
 def runnable(inst: Installation, programs: list[Program]) -> list[Program]:

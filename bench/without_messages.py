@@ -7,7 +7,7 @@ memory. One more run of each, not timed, finds the most huge pages that it had a
 A job of one rank has nobody to share memory with, so its heap stays closed. --open opens it at the program's start,
 which shows what ranks pay that send nothing to the others of their job.
 
-The bar: each is at most 1.01 of stock, and there are at least 0.99 of its huge pages.
+Criterion: each is at most 1.01 of stock, and there are at least 0.99 of its huge pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from support import console, finish, new_table, parser, two_cpus, verdict
-from support.compare import Bar, Times, in_turn, report_bars
+from support.compare import Criterion, Times, in_turn, report_criteria
 from support.programs import hpcc_input
 from support.resources import run_measured
 
@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
     }
     cpus = two_cpus(options.cpus)
     results: dict[str, Any] = {}
-    bars: list[Bar] = []
+    criteria: list[Criterion] = []
     made = new_table("with the shared heap over stock", "program", "time, processor time, faults, memory, huge MiB")
     with TemporaryDirectory(prefix="nearfield-bench-") as name:
         scratch = Path(name)
@@ -81,19 +81,19 @@ def main(options: argparse.Namespace) -> dict[str, Any]:
             huge = {way: max_huge_mib(command, env, scratch) for way, env in ways.items()}
             made.add_row(program, *(text(costs[what]) for what in MEASURES), f"{huge['preloaded']} of {huge['stock']}")
             results[program] = {"costs": {what: costs[what].value for what in MEASURES}, "huge_mib": huge}
-            bars += [
-                Bar(
+            criteria += [
+                Criterion(
                     f"{program}, {what}: {text(costs[what])}",
                     costs[what].value <= MAX_COST if sure(costs[what]) else None,
                 )
                 for what in MEASURES
             ]
-            bars.append(Bar(f"{program}, huge pages", huge["preloaded"] >= MIN_HUGE_SHARE * huge["stock"]))
+            criteria.append(Criterion(f"{program}, huge pages", huge["preloaded"] >= MIN_HUGE_SHARE * huge["stock"]))
     if not results:
         verdict(None, "no such program is here")
         return {"met": None}
     console.print(made)
-    return {"met": report_bars(bars), "programs": results, "bars": [one._asdict() for one in bars]}
+    return {"met": report_criteria(criteria), "programs": results, "bars": [one._asdict() for one in criteria]}
 
 
 # Threads of NumPy's algebra would share two cores with all else that runs; one rank without mpirun needs no daemon.

@@ -29,7 +29,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     """With what every bench understands."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--json", type=Path, metavar="FILE", help="write every number here too")
-    made.add_argument("--check", action="store_true", help="exit with 1 unless the bar is met")
+    made.add_argument("--check", action="store_true", help="exit with 1 unless the limit is met")
     return made
 
 

@@ -1,4 +1,4 @@
-"""Contestants that run in turn, how they compare case by case, and whether that meets a bar."""
+"""Contestants that run in turn, how they compare case by case, and whether that meets a limit."""
 
 from __future__ import annotations
 
@@ -111,34 +111,34 @@ def gains_json(gains: Mapping[Case, Gain]) -> dict[str, Any]:
     return {case_text(case): {**asdict(g), "slower": slower(g)} for case, g in gains.items()}
 
 
-class Bar(NamedTuple):
+class Criterion(NamedTuple):
     """Holds a promise, the result, and whether the result is enough; None if that could not be decided."""
 
     words: str
     met: bool | None
 
 
-def at_least(limit: float, gains: Iterable[Gain], what: str) -> Bar:
+def at_least(limit: float, gains: Iterable[Gain], what: str) -> Criterion:
     """Returns the geometric mean."""
     gains = list(gains)
     if not gains:
-        return Bar(f"{what}: not measured, the bar is {limit:g}", None)
+        return Criterion(f"{what}: not measured, the limit is {limit:g}", None)
     mean = geometric_mean(gains)
-    words = f"{what}: {mean.value:.2f} ({mean.low:.2f} to {mean.high:.2f}), the bar is {limit:g}"
-    return Bar(words, mean.value >= limit)
+    words = f"{what}: {mean.value:.2f} ({mean.low:.2f} to {mean.high:.2f}), the limit is {limit:g}"
+    return Criterion(words, mean.value >= limit)
 
 
-def none_below(gains: Mapping[Case, Gain], what: str) -> Bar:
-    """Returns the bar that no case is slower than stock by more than what counts, beyond the interval of that case."""
+def none_below(gains: Mapping[Case, Gain], what: str) -> Criterion:
+    """Returns the criterion that no case is significantly slower than stock."""
     found = [f"{case_text(case)} ({g.value:.2f})" for case, g in gains.items() if slower(g)]
     words = f"{what}: below {NEVER_BELOW} of stock: {', '.join(found) or 'none'} of {len(gains)}"
-    return Bar(words, not found if gains else None)
+    return Criterion(words, not found if gains else None)
 
 
-def report_bars(bars: Iterable[Bar]) -> bool | None:
-    """Says of each bar whether it is met, and returns whether all are; None if none could be decided."""
+def report_criteria(criteria: Iterable[Criterion]) -> bool | None:
+    """Says of each limit whether it is met, and returns whether all are; None if none could be decided."""
     results = set()
-    for words, met in bars:
+    for words, met in criteria:
         verdict(met, words)
         results.add(met)
     return False if False in results else True if True in results else None

@@ -12,7 +12,7 @@ from nearfield import mpi
 from nearfield.base.errors import MeasurementError, NearfieldError
 from nearfield.mpi import Installation
 from nearfield.mpi.detect_command import find_linked_mpi_library
-from support.compare import Bar, Case, Times, Turns, at_least, none_below
+from support.compare import Case, Criterion, Times, Turns, at_least, none_below
 from support.imb import SONAME, find
 from support.launches import Place, Way
 
@@ -26,7 +26,7 @@ class Program(Protocol):
 
     def why_not(self, inst: Installation) -> str: ...
     def run(self, here: Place, way: Way, scratch: Path) -> Times: ...
-    def bars(self, turns: Turns, where: str) -> list[Bar]: ...
+    def criteria(self, turns: Turns, where: str) -> list[Criterion]: ...
 
 
 class Imb:
@@ -63,7 +63,7 @@ class Imb:
             raise MeasurementError(f"{program} printed no table of {', '.join(missing)}")
         return times
 
-    def bars(self, turns: Turns, where: str) -> list[Bar]:
+    def criteria(self, turns: Turns, where: str) -> list[Criterion]:
         gains = turns.gains()
         long = [g for (_, size), g in gains.items() if int(size) >= self.first]
         return [at_least(self.least, long, f"{where}, 4 KiB to 4 MiB"), none_below(gains, where)]
@@ -123,7 +123,7 @@ class NetPipe(_OfOneMpi):
         rows = [line.split() for line in out.read_text().splitlines()]
         return {("NetPIPE", int(size)): float(seconds) for size, _, seconds in rows if int(size) > 1}
 
-    def bars(self, turns: Turns, where: str) -> list[Bar]:
+    def criteria(self, turns: Turns, where: str) -> list[Criterion]:
         return [none_below(turns.gains(), where)]
 
 
@@ -157,7 +157,7 @@ class Hpcc(_OfOneMpi):
             raise MeasurementError("HPCC found its own results wrong", f"see a run of {self._program}")
         return {(name, ""): 1 / float(values[name]) for name in (*self.links, *self.others)}
 
-    def bars(self, turns: Turns, where: str) -> list[Bar]:
+    def criteria(self, turns: Turns, where: str) -> list[Criterion]:
         gains = turns.gains()
         links: list[Case] = [(name, "") for name in self.links]
         each = [at_least(self.least, [gains[case]], f"{where}, {case[0]}") for case in links]

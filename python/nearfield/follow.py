@@ -48,7 +48,7 @@ _ACTIVITIES = (
     (r"^\s*\[(\d+)/(\d+)\]", "compiling {} of {}"),
     (r"^\s*Collecting ([\w.-]+)", "looking for {}"),
     (r"^\s*Downloading (?:\S*/)?([\w.]+-[\w.]+)\S* \(([^)]*)\)", "downloading {} ({})"),
-    (r"^\s*Installing build dependencies", "installing what the build needs"),
+    (r"^\s*Installing build dependencies", "installing the build dependencies"),
     (r"^\s*Installing collected packages: (.{1,40})", "installing {} ..."),
     (r"^\s*(?:Building|Preparing)\b.*\b(?:editable|metadata)", "preparing the build"),
     (r"^-- (?:The|Detecting|Check)", "CMake looks at the compiler"),

@@ -83,13 +83,13 @@ std::uint64_t find_message_lines(StreamSource& source, const ProgressCallback& p
 }
 
 // The second pass: computes the reuse distances of messages, and counts calls, bursts and collectives.
-class Analysis {
+class StreamAnalysis {
  public:
-  Analysis(MessageLines& lines, const AnalysisOptions& options)
+  StreamAnalysis(MessageLines& lines, const AnalysisOptions& options)
       : options_(options), lines_(lines), reuse_distance_(options.max_sampled_lines) {}
 
-  AnalysisResult run_second_pass(StreamSource& source, const ProgressCallback& progress,
-                                 std::uint64_t num_accesses_read) {
+  StreamAnalysisResult run_second_pass(StreamSource& source, const ProgressCallback& progress,
+                                       std::uint64_t num_accesses_read) {
     const std::uint64_t before = num_accesses_read;
     read_stream(
         source, progress, num_accesses_read, [this](std::span<const Reference> batch) { on_accesses(batch); },
@@ -116,7 +116,7 @@ class Analysis {
     std::int64_t peer = 0;
     Data data;
     std::uint64_t bytes = 0;
-    // Index in AnalysisResult::messages, set when the send has begun or the receive has completed.
+    // Index in StreamAnalysisResult::messages, set when the send has begun or the receive has completed.
     std::size_t message_group = 0;
   };
   struct OpenBurst {
@@ -293,7 +293,7 @@ class Analysis {
     result_.host = event.host;
     result_.reports_delays = event.reports_delays;
   }
-  void handle_event(const Text& event) { text_by_number_[event.text] = event.content; }
+  void handle_event(const Text& event) { text_by_number_[event.string_id] = event.content; }
   void handle_event(const Object& event) {
     result_.objects.resize(std::max<std::size_t>(result_.objects.size(), event.object + 1));
     result_.objects[event.object] = event.path;
@@ -388,7 +388,7 @@ class Analysis {
   ReuseDistance reuse_distance_;
   StreamDefinitions definitions_;
   StaticAndStackRanges static_and_stack_;
-  AnalysisResult result_;
+  StreamAnalysisResult result_;
   static constexpr std::uint64_t no_line = ~0ULL;
   std::uint64_t last_line_ = no_line;
   bool last_line_is_message_ = false;
@@ -400,7 +400,7 @@ class Analysis {
   // `min_compute_phase_ns`.
   std::uint64_t current_phase_ = 0, last_sent_line_ = no_line;
   static constexpr std::uint64_t min_compute_phase_ns = 20'000;
-  std::size_t current_call_ = 0;  // index of the current MPI call in AnalysisResult::calls
+  std::size_t current_call_ = 0;  // index of the current MPI call in StreamAnalysisResult::calls
   std::unordered_map<Number, std::string> text_by_number_;
   std::unordered_map<Number, CallSite> call_sites_;
   std::map<std::pair<Number, Number>, std::size_t> call_index_by_site_;
@@ -419,12 +419,12 @@ class Analysis {
 
 }  // namespace
 
-AnalysisResult analyze_stream(std::unique_ptr<stream::StreamSource> first, stream::StreamSource& second,
-                              const AnalysisOptions& options, const ProgressCallback& progress) {
+StreamAnalysisResult analyze_stream(std::unique_ptr<stream::StreamSource> first_pass, stream::StreamSource& second_pass,
+                                    const AnalysisOptions& options, const ProgressCallback& progress) {
   MessageLines lines(options.max_sampled_pages);
-  const std::uint64_t num_accesses_read = find_message_lines(*first, progress, lines);
-  first.reset();
-  return Analysis(lines, options).run_second_pass(second, progress, num_accesses_read);
+  const std::uint64_t num_accesses_read = find_message_lines(*first_pass, progress, lines);
+  first_pass.reset();
+  return StreamAnalysis(lines, options).run_second_pass(second_pass, progress, num_accesses_read);
 }
 
 }  // namespace nearfield::advise

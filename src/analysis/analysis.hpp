@@ -23,9 +23,9 @@ struct AnalysisOptions {
 // Is called repeatedly with the number of accesses read so far, in both passes together. May throw to end the analysis.
 using ProgressCallback = std::function<void(std::uint64_t accesses)>;
 
-// Both sources must read the same stream from its beginning. Destroys `first` before it reads `second`, since a reader
-// may use much memory. Throws std::runtime_error if the stream is broken (stream::StreamSource).
-AnalysisResult analyze_stream(std::unique_ptr<stream::StreamSource> first, stream::StreamSource& second,
-                              const AnalysisOptions& options, const ProgressCallback& progress);
+// Both sources must read the same stream from its beginning. Destroys `first_pass` before it reads `second_pass`, since
+// a reader may use much memory. Throws std::runtime_error if the stream is broken (stream::StreamSource).
+StreamAnalysisResult analyze_stream(std::unique_ptr<stream::StreamSource> first_pass, stream::StreamSource& second_pass,
+                                    const AnalysisOptions& options, const ProgressCallback& progress);
 
 }  // namespace nearfield::advise

@@ -56,7 +56,7 @@ struct MessageGroup {
 // How many messages of the group `messages` completed in one call (`call`), which may differ from the call that posted
 // them.
 struct CompletionCount {
-  std::size_t call = 0, messages = 0;  // indices in AnalysisResult::calls and AnalysisResult::messages
+  std::size_t call = 0, messages = 0;  // indices in StreamAnalysisResult::calls and StreamAnalysisResult::messages
   std::uint64_t num_completions = 0;
 };
 
@@ -80,7 +80,7 @@ struct SynchronizingCalls {
   static constexpr std::size_t max_calls = 1 << 18;
   std::uint64_t context = 0;
   std::vector<std::uint64_t> world;  // the members' ranks in MPI_COMM_WORLD
-  std::vector<std::uint64_t> calls;  // indices in AnalysisResult::calls
+  std::vector<std::uint64_t> calls;  // indices in StreamAnalysisResult::calls
   // Times in the call; 0: a part of the data is empty, so the call need not synchronise.
   std::vector<std::uint64_t> times_ns;
 };
@@ -93,7 +93,7 @@ struct ProcessTopology {
   std::vector<std::int64_t> sources, destinations;  // or stream::proc_null
 };
 
-struct AnalysisResult {
+struct StreamAnalysisResult {
   std::uint64_t rank = 0, ranks = 0;
   std::string host;
   bool reports_delays = false;  // the system reports delays; if false, all delays are 0

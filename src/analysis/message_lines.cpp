@@ -2,8 +2,8 @@
 
 namespace nearfield::advise {
 
-void MessageLines::add_lines(std::uint64_t first, std::uint64_t last) {
-  for (std::uint64_t page = first / lines_per_page; page <= last / lines_per_page; ++page) {
+void MessageLines::add_lines(std::uint64_t first_line, std::uint64_t last_line) {
+  for (std::uint64_t page = first_line / lines_per_page; page <= last_line / lines_per_page; ++page) {
     const std::uint64_t hash = hash_of(page);
     if (hash >= sampled_hash_limit_ ||
         !first_line_index_by_page_.try_emplace(page, first_line_index_by_page_.size() * lines_per_page).second)

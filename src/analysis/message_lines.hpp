@@ -20,7 +20,7 @@ struct MessageLine {
   static constexpr Moment never = ~Moment{0};
   Moment last_access = never, last_write = never;
   std::uint32_t last_writer = no_site;  // code location of the last store
-  // Index in AnalysisResult::messages of the receive whose data has not been accessed since `last_access`.
+  // Index in StreamAnalysisResult::messages of the receive whose data has not been accessed since `last_access`.
   std::uint32_t unread_receive = no_site;
   std::uint64_t sent_in_phase = never;  // number of the phase in which the line was last sent (analysis.cpp)
 };
@@ -32,8 +32,9 @@ class MessageLines {
   explicit MessageLines(std::size_t max_pages = default_max_pages)
       : max_pages_(max_pages), page_filter_(page_filter_bits / 64, 0) {}
 
-  // Adds the pages of the lines `first` to `last` of a message. All pages must be added before the first find_line().
-  void add_lines(std::uint64_t first, std::uint64_t last);
+  // Adds the pages of the lines `first_line` to `last_line` of a message. All pages must be added before the first
+  // find_line().
+  void add_lines(std::uint64_t first_line, std::uint64_t last_line);
   // Returns the record of a line on a (sampled) page of a message buffer; nullptr for other lines.
   MessageLine* find_line(std::uint64_t line) {
     const std::uint64_t page = line / lines_per_page;

@@ -15,8 +15,8 @@
 namespace nearfield {
 namespace {
 
-constexpr double default_patience_s = 4;
-constexpr const char* patience_variable = "NEARFIELD_NODE_PATIENCE_S";
+constexpr double default_lost_node_timeout_s = 4;
+constexpr const char* timeout_variable = "NEARFIELD_NODE_PATIENCE_S";
 
 // The record that each rank publishes about itself.
 struct RankRecord {
@@ -27,7 +27,7 @@ struct RankRecord {
 
 // The record that rank 0 publishes about the hub.
 struct HubRecord {
-  double patience_s;
+  double timeout_s;
   char address[512];
 };
 
@@ -35,28 +35,28 @@ constinit WaitMark process_wait_mark;
 constinit std::atomic<NodeWatch*> node_watch{nullptr};  // not a unique_ptr, whose destructor would run in any exit()
 
 // Returns for how long a rank must have waited before the program is ended, in seconds; 0: the program is never ended.
-double read_patience_s() {
-  const char* const text = std::getenv(patience_variable);
-  if (!text || !*text) return default_patience_s;
+double read_lost_node_timeout_s() {
+  const char* const text = std::getenv(timeout_variable);
+  if (!text || !*text) return default_lost_node_timeout_s;
   if (std::strcmp(text, "off") == 0) return 0;
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
   if (end != text && !*end && std::isfinite(seconds) && seconds >= 0) return seconds;
   std::fprintf(stderr, "nearfield: %s: '%s' is neither a number of seconds nor 'off': no dead node ends the program\n",
-               patience_variable, text);
+               timeout_variable, text);
   return 0;
 }
 
 // Returns the handler that ends the program if a node is lost while one of these ranks waits.
-NodeWatch::LostNodeHandler make_lost_node_handler(const std::vector<WaitMarkLocation>& ranks, double patience_s,
+NodeWatch::LostNodeHandler make_lost_node_handler(const std::vector<WaitMarkLocation>& ranks, double timeout_s,
                                                   const char* activity) {
-  return [observer = WaitObserver(ranks), patience_s, activity](const LostNode& node) mutable {
-    const int rank = observer.find_waiting_rank(monotonic_s() - node.lost_for_s, patience_s);
+  return [observer = WaitObserver(ranks), timeout_s, activity](const LostNode& node) mutable {
+    const int rank = observer.find_waiting_rank(monotonic_s() - node.lost_for_s, timeout_s);
     if (rank < 0) return false;
     char text[256];
     std::snprintf(text, sizeof text,
                   ", and rank %d has waited in %s for %g s: the program is ended (%s=off prevents it)", rank, activity,
-                  patience_s, patience_variable);
+                  timeout_s, timeout_variable);
     end_job(node.text() + text);
   };
 }
@@ -88,14 +88,14 @@ void start_job_watch(const JobRanks& ranks, const char* activity) {
   if (!spans_nodes) return;
   HubRecord hub{};
   std::unique_ptr<NodeWatch> watch;
-  if (ranks.rank == 0 && (hub.patience_s = read_patience_s()) > 0) {
-    watch = std::make_unique<NodeWatch>(make_lost_node_handler(marks_on_node, hub.patience_s, activity));
+  if (ranks.rank == 0 && (hub.timeout_s = read_lost_node_timeout_s()) > 0) {
+    watch = std::make_unique<NodeWatch>(make_lost_node_handler(marks_on_node, hub.timeout_s, activity));
     watch->address().copy(hub.address, sizeof hub.address - 1);
   }
   ranks.bcast(&hub, sizeof hub);
   if (!*hub.address) return;
   if (!watch && marks_on_node.front().rank == ranks.rank)
-    watch = std::make_unique<NodeWatch>(hub.address, make_lost_node_handler(marks_on_node, hub.patience_s, activity));
+    watch = std::make_unique<NodeWatch>(hub.address, make_lost_node_handler(marks_on_node, hub.timeout_s, activity));
   if (watch) delete node_watch.exchange(watch.release());  // deletes the watch of a thread that started concurrently
   watched_wait_mark = &process_wait_mark;
 }

@@ -27,7 +27,7 @@ WaitObserver::WaitObserver(const std::vector<WaitMarkLocation>& ranks) {
   for (const WaitMarkLocation& mark_location : ranks) ranks_.push_back({mark_location});
 }
 
-int WaitObserver::find_waiting_rank(double since_s, double patience_s) {
+int WaitObserver::find_waiting_rank(double since_s, double timeout_s) {
   const double now_s = monotonic_s();
   int waiting_rank = -1;
   for (ObservedRank& rank : ranks_) {
@@ -35,7 +35,7 @@ int WaitObserver::find_waiting_rank(double since_s, double patience_s) {
     if (state != rank.state) rank.unchanged_since_s = now_s;
     rank.state = state;
     if (state >= WaitMark::one_waiting_thread && waiting_rank < 0 &&
-        now_s - std::max(since_s, rank.unchanged_since_s) >= patience_s)
+        now_s - std::max(since_s, rank.unchanged_since_s) >= timeout_s)
       waiting_rank = rank.mark_location.rank;
   }
   return waiting_rank;

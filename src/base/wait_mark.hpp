@@ -36,9 +36,9 @@ class WaitObserver {
   /// If the kernel forbids reading other processes' memory (process_vm_readv), only this process is observed.
   explicit WaitObserver(const std::vector<WaitMarkLocation>& ranks);
 
-  /// Returns a rank that has been in the same wait for at least `patience_s` seconds; -1 if there is none. Counts only
+  /// Returns a rank that has been in the same wait for at least `timeout_s` seconds; -1 if there is none. Counts only
   /// the time that this function's calls observe, and only after `since_s` (on the clock of monotonic_s()).
-  int find_waiting_rank(double since_s, double patience_s);
+  int find_waiting_rank(double since_s, double timeout_s);
 
  private:
   struct ObservedRank {

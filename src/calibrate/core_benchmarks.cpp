@@ -36,13 +36,13 @@ Samples sample_calls(int num_samples, Work&& work) {
   return samples;
 }
 
-// Follows one chain. Separate from follow_chains(), so that the compiler keeps the address in a register.
-void* follow_chain(void* at, std::size_t steps) {
+// Follows one chain. Separate from chase_pointers_in_chains(), so that the compiler keeps the address in a register.
+void* chase_pointers(void* at, std::size_t steps) {
   for (; steps > 0; --steps) at = *static_cast<void**>(at);
   return at;
 }
 
-void follow_chains(std::array<void*, max_chains>& chains, int count, std::size_t rounds) {
+void chase_pointers_in_chains(std::array<void*, max_chains>& chains, int count, std::size_t rounds) {
   for (; rounds > 0; --rounds)
     for (int c = 0; c < count; ++c)
       chains[static_cast<std::size_t>(c)] = *static_cast<void**>(chains[static_cast<std::size_t>(c)]);
@@ -115,18 +115,18 @@ Samples measure_chase_ns(const MemoryBlock& block, const PointerChase& chase, in
   std::array<void*, max_chains> chains{};
   const auto count = static_cast<std::size_t>(chase.num_chains);
   for (std::size_t c = 0; c < count; ++c)
-    chains[c] = c == 0 ? first : follow_chain(chains[c - 1], num_elements / count);
+    chains[c] = c == 0 ? first : chase_pointers(chains[c - 1], num_elements / count);
   // Warm-up: follows a single chain once, if it is short enough for a cache. In a longer chain, each sample follows the
   // next part.
   const std::size_t rounds = steps_per_sample / count;
-  if (chase.num_chains == 1) chains[0] = follow_chain(chains[0], std::min(num_elements, std::size_t{1} << 18));
+  if (chase.num_chains == 1) chains[0] = chase_pointers(chains[0], std::min(num_elements, std::size_t{1} << 18));
   Samples samples;
   for (int i = 0; i < num_samples; ++i) {
     const Ticks start = now();
     if (count == 1)
-      chains[0] = follow_chain(chains[0], rounds);
+      chains[0] = chase_pointers(chains[0], rounds);
     else
-      follow_chains(chains, chase.num_chains, rounds);
+      chase_pointers_in_chains(chains, chase.num_chains, rounds);
     hide_from_compiler(chains[0]);
     samples.push_back(static_cast<double>(now() - start) * ns_per_tick() / static_cast<double>(rounds * count));
   }

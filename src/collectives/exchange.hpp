@@ -113,16 +113,16 @@ class Exchange {
   void record_all_entered(std::uint64_t number) { last_entered_by_all_ = std::max(last_entered_by_all_, number); }
 
   // Copies `bytes` bytes, from `offset` on, of the data that `rank` has posted in the current operation. The caller
-  // must have called await_post(rank). `owner_waits` promises that `rank` only waits for its readers during the copy,
-  // so it can help with the copy.
-  void fetch_data(int rank, std::size_t offset, void* to, std::size_t bytes, bool owner_waits = false) {
+  // must have called await_post(rank). `is_owner_waiting` promises that `rank` only waits for its readers during the
+  // copy, so it can help with the copy.
+  void fetch_data(int rank, std::size_t offset, void* to, std::size_t bytes, bool is_owner_waiting = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
       port_.copy_own(to, posted_data_ + offset, bytes);
     } else if (const Bytes* data = data_in_box(rank)) {
       port_.read_shared(rank, to, data + offset, bytes);
     } else {
-      port_.read_memory(rank, to, addresses_of(rank).address + offset, bytes, owner_waits);
+      port_.read_memory(rank, to, addresses_of(rank).address + offset, bytes, is_owner_waiting);
     }
   }
 
@@ -133,7 +133,7 @@ class Exchange {
 
   // Copies the piece that `rank` has posted for this rank by post_pieces(). The caller must have called
   // await_post(rank).
-  void fetch_piece(int rank, void* to, std::size_t bytes, bool owner_waits = false) {
+  void fetch_piece(int rank, void* to, std::size_t bytes, bool is_owner_waiting = false) {
     if (bytes == 0) return;
     if (rank == rank_) {
       port_.copy_own(to, posted_data_, bytes);
@@ -145,7 +145,7 @@ class Exchange {
     if (place_of(rank) == DataPlace::pieces_in_slot)
       port_.read_shared(rank, to, slot + entry, bytes);
     else
-      port_.read_memory(rank, to, entry, bytes, owner_waits);
+      port_.read_memory(rank, to, entry, bytes, is_owner_waiting);
   }
 
   // Returns the address of byte `offset` of the data that this rank has posted.

@@ -14,8 +14,8 @@ struct Groups {
   int size;  // ranks per group; the last group may be smaller
 
   int leader_of(int rank) const { return rank / size * size; }
-  RankRange members_of(int leader, int ranks) const { return {leader, std::min(leader + size, ranks) - 1}; }
-  RankRange leaders(int ranks) const { return {0, leader_of(ranks - 1), size}; }
+  RankRange members_of(int leader, int num_ranks) const { return {leader, std::min(leader + size, num_ranks) - 1}; }
+  RankRange leaders(int num_ranks) const { return {0, leader_of(num_ranks - 1), size}; }
 };
 
 inline constexpr std::size_t bcast_chunk_bytes = 32768;  // leaders read a chunk while members read the previous one

@@ -6,18 +6,18 @@ namespace nearfield::halo {
 namespace {
 
 // Adjacent cells in one dimension that have the same owner.
-struct CellRun {
+struct CellRange {
   Index lo, hi, shift;
-  int owner;
+  int owner_coordinate;
   bool is_own;
 };
 
 Index floor_divided(Index a, Index b) { return a / b - (a % b < 0); }
 
 // Returns the cells that a rank reads in dimension `d`: its own, and the adjacent ghost cells that have an owner.
-std::vector<CellRun> runs_in_dimension(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
+std::vector<CellRange> runs_in_dimension(const Layout& layout, int d, int place, const std::array<int, 2>& widths) {
   const Index lo = layout.first_cell_of(d, place), hi = layout.first_cell_of(d, place + 1), cells = layout.extents[d];
-  std::vector<CellRun> runs;
+  std::vector<CellRange> runs;
   const auto add_ghosts = [&](Index from, Index to) {
     while (from < to) {
       const Index shift = floor_divided(from, cells) * cells;
@@ -62,8 +62,9 @@ std::vector<GhostPiece> Layout::ghost_pieces(const Ranks& place, const Widths& w
       for (const auto& k : ks) {
         const int num_ghost_dimensions = !i.is_own + !j.is_own + !k.is_own;
         if (num_ghost_dimensions == 0 || (num_ghost_dimensions > 1 && !corners)) continue;
-        pieces.push_back(
-            {{{i.lo, j.lo, k.lo}, {i.hi, j.hi, k.hi}}, {i.owner, j.owner, k.owner}, {i.shift, j.shift, k.shift}});
+        pieces.push_back({{{i.lo, j.lo, k.lo}, {i.hi, j.hi, k.hi}},
+                          {i.owner_coordinate, j.owner_coordinate, k.owner_coordinate},
+                          {i.shift, j.shift, k.shift}});
       }
   return pieces;
 }
@@ -74,7 +75,7 @@ std::vector<Ranks> Layout::displacements(const Widths& widths) const {
     steps_by_dimension[d].insert(0);
     for (int place = 0; place < dims[d]; ++place)
       for (const auto& run : runs_in_dimension(*this, d, place, widths[d]))
-        steps_by_dimension[d].insert((run.owner - place + dims[d]) % dims[d]);
+        steps_by_dimension[d].insert((run.owner_coordinate - place + dims[d]) % dims[d]);
   }
   std::vector<Ranks> list;
   for (const int i : steps_by_dimension[0])

@@ -11,7 +11,7 @@ namespace nearfield::halo {
 /// which continue beyond a periodic edge of the grid; the owner's coordinates are smaller by `shift`.
 struct GhostPiece {
   Box ghost;
-  Ranks owner{};
+  Ranks owner_coordinates{};
   Triple shift{};
   Box in_owner_coordinates() const { return ghost.shifted_by({-shift[0], -shift[1], -shift[2]}); }
 };

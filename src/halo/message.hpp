@@ -37,9 +37,9 @@ struct ExchangePlan {
   std::vector<Message> messages;
   std::vector<FieldArrays> fields;
   bool should_add = false;  ///< add the received cells to the present cells
-  /// The fields are read in place. No rank changes cells within the phase in which other ranks read them, so no rank
-  /// needs to know when its cells have been read. Ghost cells are visible to several ranks, so only finish_exchange()
-  /// may change them.
+  /// Neighbours read this rank's cells directly, without a copy. This requires that no rank writes cells in a phase in
+  /// which other ranks read them; readers then need not acknowledge. Ranks share ghost cells, so only
+  /// finish_exchange() may write them.
   bool reads_in_place = false;
 };
 

@@ -12,9 +12,9 @@ namespace nearfield::halo {
 
 /// Returns whether MPI_Finalize has been called, after which no MPI object can be freed.
 inline bool mpi_has_ended() {
-  int ended = 0;
-  MPI_Finalized(&ended);
-  return ended;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  return is_finalized;
 }
 
 /// Owns two communicators: a duplicate of the parent communicator, and its part on this node. Must be destroyed on all

@@ -18,7 +18,8 @@ std::vector<Message> Grid::plan_messages(const Widths& widths, bool excludes_in_
   const auto read = [&](const Ranks& reader, const Ranks& owner) {
     std::vector<Strip> strips;
     for (const auto& piece : layout_.ghost_pieces(reader, widths))
-      if (piece.owner == owner && !(excludes_in_place && piece.shift == Triple{} && group(reader) == group(owner)))
+      if (piece.owner_coordinates == owner &&
+          !(excludes_in_place && piece.shift == Triple{} && group(reader) == group(owner)))
         strips.push_back({piece.ghost, piece.in_owner_coordinates()});
     return strips;
   };

@@ -17,7 +17,8 @@ namespace nearfield::planning {
 namespace {
 
 constexpr const char* origin_key = "origin";
-constexpr const char* remedy_text = "; mend it, or write the file anew with nearfield's verb halo and --costs PROFILE";
+constexpr const char* remedy_text =
+    "; correct it, or write the file again with nearfield's verb halo and --costs PROFILE";
 
 struct NumberRange {
   double min, max;

@@ -21,13 +21,13 @@
 
 namespace nb = nanobind;
 using namespace nearfield;
-using advise::AnalysisResult;
+using advise::StreamAnalysisResult;
 
 namespace {
 
 // The analysis of the stream of one rank, and the code locations of its access sites as pairs (object, offset).
 struct RankAnalysis {
-  AnalysisResult analysis_result;
+  StreamAnalysisResult analysis_result;
   std::vector<std::pair<std::uint64_t, std::uint64_t>> sites;
 };
 
@@ -160,23 +160,24 @@ void bind_result_parts(nb::module_& module) {
 void bind_advise(nb::module_& parent) {
   auto module = parent.def_submodule("advise", "Reuse distances and messages of observed programs.");
   bind_result_parts(module);
-  bind_readable(nb::class_<AnalysisResult>(module, "AnalysisResult", "Sums over one rank's stream."),
-                field("rank", &AnalysisResult::rank), field("ranks", &AnalysisResult::ranks),
-                field("host", &AnalysisResult::host), field("accesses", &AnalysisResult::accesses),
-                field("delays", &AnalysisResult::reports_delays),
-                field("between_calls_ns", &AnalysisResult::time_between_calls_ns),
-                field("delayed_between_ns", &AnalysisResult::delay_between_calls_ns),
-                field("sampled", &AnalysisResult::sampled_share), field("ended", &AnalysisResult::has_end_event),
-                field("calls", &AnalysisResult::calls), field("messages", &AnalysisResult::messages),
-                field("ended_in", &AnalysisResult::completions), field("bursts", &AnalysisResult::bursts),
-                field("collectives", &AnalysisResult::collectives),
-                field("synchronisations", &AnalysisResult::synchronizations),
-                field("topologies", &AnalysisResult::topologies), field("objects", &AnalysisResult::objects));
+  bind_readable(
+      nb::class_<StreamAnalysisResult>(module, "StreamAnalysisResult", "Sums over one rank's stream."),
+      field("rank", &StreamAnalysisResult::rank), field("ranks", &StreamAnalysisResult::ranks),
+      field("host", &StreamAnalysisResult::host), field("accesses", &StreamAnalysisResult::accesses),
+      field("delays", &StreamAnalysisResult::reports_delays),
+      field("between_calls_ns", &StreamAnalysisResult::time_between_calls_ns),
+      field("delayed_between_ns", &StreamAnalysisResult::delay_between_calls_ns),
+      field("sampled", &StreamAnalysisResult::sampled_share), field("ended", &StreamAnalysisResult::has_end_event),
+      field("calls", &StreamAnalysisResult::calls), field("messages", &StreamAnalysisResult::messages),
+      field("ended_in", &StreamAnalysisResult::completions), field("bursts", &StreamAnalysisResult::bursts),
+      field("collectives", &StreamAnalysisResult::collectives),
+      field("synchronisations", &StreamAnalysisResult::synchronizations),
+      field("topologies", &StreamAnalysisResult::topologies), field("objects", &StreamAnalysisResult::objects));
   bind_readable(
       nb::class_<RankAnalysis>(module, "Rank",
                                "The analysis of one stream, and the code locations (object, offset) of its access "
                                "sites."),
-      field("found", &RankAnalysis::analysis_result), field("sites", &RankAnalysis::sites));
+      field("result", &RankAnalysis::analysis_result), field("sites", &RankAnalysis::sites));
   module.def("analyse", &analyze_streams, nb::arg("streams"), nb::arg("limits_bytes"), nb::arg("small_bytes"),
              nb::arg("threads"), nb::arg("progress").none(),
              "Analyses streams, each in two passes. `limits_bytes` are cache capacities in ascending order. `progress` "

@@ -133,7 +133,8 @@ void bind_rank_results(nb::module_& module) {
           "outcomes", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.outcomes; },
           "The number of outcomes that depend on timing.")
       .def_prop_ro(
-          "otherwise", [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.divergent; },
+          "otherwise",
+          [](const replay::TimingSensitivity& sensitivity) { return sensitivity.races.num_divergent_outcomes; },
           "How many of these outcomes would have differed, by policy and memory slowdown; 0 for policies beyond the "
           "last one.");
   bind_readable(
@@ -326,7 +327,7 @@ replay::ReplayResult run_all_variants(const Machine& machine, int nodes, int ran
       sources.push_back({reader.get(), [&reader] { return reader->open_at_chunk(); }, flops.make_site_flops(*reader),
                          make_reply_function(streams, rank)});
     }
-    options.policies = run_policies;
+    options.placement_policy_names = run_policies;
     options.memory_slowdown.fill(run_slowdown.back());
     std::ranges::copy(run_slowdown, options.memory_slowdown.begin());
     options.progress_callback = make_progress_callback(readers, progress, earlier_accesses);

@@ -50,7 +50,7 @@ inline const ScenarioInfo one_way_info{
       "lines of the message before the call: invalid, exclusive, modified; base-*: there is no call; pages, when "
       "measured: one line of each page is "
       "read, and no other"},
-     {"access", "how the buffer is gone through, one word of each line: read or write"}},
+     {"access", "how one word of each line is accessed: read or write"}},
     {{"call", "ns", Combine::sides, "Send at the sender, Recv at the receiver"},
      {"traverse", "ns", Combine::sides, "going through the buffer once, in order"}},
 };

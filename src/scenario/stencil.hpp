@@ -32,9 +32,9 @@ struct StencilOrder {
   StencilRows rows_before_exchange, rows_after_exchange;
 };
 
-// Returns the order of an iteration of a variant, in the probe and in the simulator. The last of `rows` rows is
-// received, not updated. tests/mpi/test_rewrite_listings.py checks that `nearfield rewrite` transforms listing 1 to
-// this order.
+// Returns the order in which an iteration of a variant of the stencil updates and exchanges its rows. The probe and the
+// simulator both use it. The last of `rows` rows is a ghost row: received, not updated.
+// tests/mpi/test_rewrite_listings.py checks that `nearfield rewrite` transforms listing 1 to this order.
 constexpr StencilOrder stencil_order(std::string_view variant, std::size_t rows) {
   const std::size_t num_rows_before = variant == "opt1" ? 1 : variant == "opt2" ? rows - 2 : 0;
   return {{0, num_rows_before, variant == "opt2"}, {num_rows_before, rows - 1 - num_rows_before, false}};

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from nearfield import mpi
 from nearfield.base.errors import MpiError, UsageError
 from nearfield.cli import app
-from nearfield.cli.verbs.build import Product, _build_product, products_to_build
+from nearfield.cli.verbs.build import BuildProduct, _build_product, products_to_build
 from nearfield.mpi import build
 
 
@@ -44,7 +44,7 @@ def test_what_is_missing_is_no_failure(error: Exception, state: str) -> None:
     def make(say: object) -> Path:
         raise error
 
-    result = _build_product(Product("a tool", None, lambda: False, make))
+    result = _build_product(BuildProduct("a tool", None, lambda: False, make))
     assert (result.state, result.path) == (state, None) and str(error) in str(result)
 
 

@@ -80,7 +80,7 @@ def test_a_signal_ends_the_step_and_then_the_demo(
     with pytest.raises(typer.Exit) as ended:
         run_step("probe", ["probe", "--list"])
     assert ended.value.exit_code == 130 and signal.getsignal(signal.SIGINT) is before
-    assert "to go on" in capfd.readouterr().err
+    assert "to continue" in capfd.readouterr().err
 
 
 def test_the_summary_names_what_is_not_known(tmp_path: Path) -> None:

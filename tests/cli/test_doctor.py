@@ -84,7 +84,7 @@ def test_software_events_count_faults(checks):
     size = 64 * os.sysconf("SC_PAGESIZE")
     with (
         kernel.open_perf_event(kernel.PERF_TYPE_SOFTWARE, kernel.PERF_PAGE_FAULTS) as fd,
-        kernel.map_aligned_memory(size, shared=False) as address,
+        kernel.map_aligned_memory(size, is_shared=False) as address,
     ):
         before = kernel.read_perf_count(fd)
         kernel.touch_pages(address, size)
@@ -101,7 +101,7 @@ def test_an_unknown_counter_is_refused_with_a_reason():
 def test_a_mapping_is_aligned_and_real(shared):
     """Is the memory that huge pages are tried on aligned to them, writable, and gone afterwards?"""
     size = memory.read_huge_page_bytes()
-    with kernel.map_aligned_memory(size, shared=shared) as address:
+    with kernel.map_aligned_memory(size, is_shared=shared) as address:
         assert address % size == 0
         kernel.touch_pages(address, size)
         assert kernel.huge_page_bytes_mapped_at(address) in (0, size)
@@ -194,8 +194,8 @@ def test_a_small_dev_shm_is_compared_with_the_ranks(monkeypatch):
     ("folder", "kind", "free", "words"),
     [
         ("/tmp", "ext4", 1 << 30, ""),
-        ("/scratch", "lustre", 1 << 30, "goes over the network"),
-        ("/home/a", "nfs4", 1 << 30, "goes over the network"),
+        ("/scratch", "lustre", 1 << 30, "are accessed over the network"),
+        ("/home/a", "nfs4", 1 << 30, "are accessed over the network"),
         ("/tmp", "tmpfs", 1 << 20, "fail to make their session folder"),
         (f"/scratch/{'x' * 90}", "xfs", 1 << 30, "too long"),
     ],

@@ -46,7 +46,7 @@ def test_the_bar_decides_the_exit_code(tmp_path: Path) -> None:
     wide = in_process("machine", "validate", "leo3", "--against", str(times), "--bar", "1000", "-o", str(page))
     assert wide.code == 0 and "pingpong half_round_trip" in wide.out and page.stat().st_size > 1000
     narrow = in_process("machine", "validate", "leo3", "--against", str(times), "--bar", "1.0001")
-    assert narrow.code == 1 and "beyond the bar" in narrow.err
+    assert narrow.code == 1 and "beyond the limit" in narrow.err
     assert in_process("machine", "validate", "leo3", "--against", str(times), "--bar", "0.5").code == 2
 
 

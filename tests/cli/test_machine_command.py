@@ -161,7 +161,7 @@ def test_this_machine_says_what_only_measuring_tells(working_folder: Path, monke
     profile = load(PROFILE)
     unmeasured = profile.machine.model_copy(update={"clock": type(profile.machine.clock)()})
     monkeypatch.setattr("nearfield.measure.live.facts.capture_machine", lambda *_: unmeasured)
-    assert "10 values that only measuring tells" in run_command("new", "--from", "here").output
+    assert "10 values that must be measured" in run_command("new", "--from", "here").output
     missing = refusal(Path("machine.toml").read_text(), working_folder)
     assert "9 mistakes" in missing and missing.count("is missing") == 9
     assert all(word in missing for word in ("clock_ghz", "memory.gb_per_s", "transfers.shared", "messaging.node"))

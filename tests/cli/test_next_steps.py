@@ -83,7 +83,7 @@ def printed_texts(file: Path) -> list[str]:
 
 
 # Words that are written into files and say what made them.
-OF_FILES = ("What nearfield tune found.", "nearfield simulate", "All pairs get the same rule; `nearfield run` gives")
+OF_FILES = ("Rules from nearfield tune.", "nearfield simulate", "All pairs get the same rule; `nearfield run` gives")
 
 
 def test_no_text_names_nearfield_by_a_name_that_may_not_be_found() -> None:

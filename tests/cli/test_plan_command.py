@@ -60,7 +60,7 @@ def test_ten_splits_by_default() -> None:
 def test_the_users_split_is_listed_and_compared() -> None:
     """Is nothing else listed, and is it said what the choice costs?"""
     text = plan("64x64", "-n", "8", "--dims", "1x8")
-    assert "The split you ask for takes 1.37x of the best, 8x1." in text
+    assert "The requested split takes 1.37x of the best, 8x1." in text
     assert text.splitlines()[-1].startswith("1x8: ")
     assert "No split is faster" in plan("64x64", "-n", "8", "--dims", "8x0")
 

@@ -225,7 +225,7 @@ def test_a_profile_of_another_machine_is_not_mixed_in(tmp_path):
             ["bcast", "--on", "tigerton", "--ranks-per-node", "2", "--policy", "payload-l3"],
             "these would work",
         ),
-        (["bcast", "--on", "blues", "--ranks-per-node", "1"], "one rank has nobody"),
+        (["bcast", "--on", "blues", "--ranks-per-node", "1"], "a collective needs at least two ranks"),
         (["bcast", "--nodes", "300"], "from 1 to 256"),
         (["bcast", "--nodes", "8,x"], "not a number of nodes"),
         (["bcast", "--ranks-per-node", "3"], "from 1 to 2"),

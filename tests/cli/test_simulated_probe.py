@@ -299,7 +299,7 @@ def test_every_scenario_has_policies_and_memory_speeds(tmp_path: Path) -> None:
     assert inside.height and inside["policy"].null_count() == inside.height
     assert set(inside["memory_slowdown"].drop_nulls()) == {1, 7.5}
     page = render_report(profile)
-    assert "What policies save" in page
+    assert "Savings by policy" in page
 
 
 # ---- for people

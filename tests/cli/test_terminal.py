@@ -78,7 +78,7 @@ def of_mpi() -> list[Table]:
         mpi_command._Row(one, True, True, "ob1 / vader, which copies by process_vm_readv", "")
         for one in mpi.find_usable_mpis()
     ]
-    return [mpi_command._table(found)]
+    return [mpi_command._make_mpi_table(found)]
 
 
 def of_simulate() -> list[Table]:
@@ -114,14 +114,14 @@ def of_plan() -> list[Table]:
 def of_probe() -> list[Table]:
     described = [probe_on.describe_scenario(one) for one in probe_on.scenarios().values()]
     ranks = {one.name: "all of several nodes" for one in described}
-    return [probe_on.table(described, "what is simulated"), probe_on.table(described, "what it measures", ranks)]
+    return [probe_on.table(described, "simulated operation"), probe_on.table(described, "measured quantity", ranks)]
 
 
 def of_tune() -> list[Table]:
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
-    failed = MeasurementError("what carries messages under mpich-4.0.2 is not known: no rank said so")
+    failed = MeasurementError("the transport of mpich-4.0.2 is not known: no rank said so")
     every = tune_all.results_table({"openmpi-5.0.11": rules, "mpich-4.0.2": failed})
-    return [*(tune._ranges(rule) for rule in rules.rule), every]
+    return [*(tune._make_range_table(rule) for rule in rules.rule), every]
 
 
 def of_this_machine() -> list[Table]:

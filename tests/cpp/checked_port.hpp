@@ -96,11 +96,11 @@ class CheckedPort {
     record(source, bytes, false);
   }
 
-  void read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) {
+  void read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool is_owner_waiting = false) {
     const Location source = locate_buffer(rank, from, bytes);
-    trace_access(owner_waits ? Action::read_while_owner_waits : Action::read_memory, source, node_.locate(to, bytes),
-                 bytes);
-    if (owner_waits || has(Bug::claim_owner_waits)) claim_that_owner_waits(rank);
+    trace_access(is_owner_waiting ? Action::read_while_owner_waits : Action::read_memory, source,
+                 node_.locate(to, bytes), bytes);
+    if (is_owner_waiting || has(Bug::claim_owner_waits)) claim_that_owner_waits(rank);
     record(source, bytes, false);
     note_own(to, bytes, true);
     std::memcpy(to, reinterpret_cast<const void*>(from), bytes);

@@ -15,7 +15,7 @@ inline ClusterOptions options(int nodes, int ranks_per_node, bool has_memory_eff
   result.nodes = nodes;
   result.ranks_per_node = ranks_per_node;
   result.has_memory_effects = has_memory_effects;
-  result.policies = std::move(policies);
+  result.placement_policy_names = std::move(policies);
   result.memory_slowdown = {1, 2.5, 5, 7.5};
   return result;
 }

@@ -187,16 +187,16 @@ void ReferenceMemory::store_line(int core, Address address, const Walk& path, St
   const bool was_exclusive = path.is_supplied && !snoop_others(core, path.end, address).shared;
   invalidate_others(core, address);
   take_ownership(core, address, was_exclusive ? path.end : levels_);
-  const int write_back_level = first_write_back();
-  if (write_back_level == levels_) return;
-  const int end = path.is_supplied ? std::max(path.end, write_back_level + 1) : path.end;
+  const int first_write_back_level = first_write_back();
+  if (first_write_back_level == levels_) return;
+  const int end = path.is_supplied ? std::max(path.end, first_write_back_level + 1) : path.end;
   arriving.shared = false;
-  for (int level = end - 1; level >= write_back_level; --level) {
+  for (int level = end - 1; level >= first_write_back_level; --level) {
     if (is_exclusive(level)) continue;
     put(*cache_on_path(core, level), address, arriving);
     arriving.modified = false;  // in the outermost cache, and in the one that takes the store:
   }
-  cache_on_path(core, write_back_level)->find(address)->state.modified = true;
+  cache_on_path(core, first_write_back_level)->find(address)->state.modified = true;
 }
 
 int ReferenceMemory::first_write_back() const {

@@ -108,7 +108,7 @@ void pages_are_sampled_when_there_are_many() {
 
 constexpr std::uint64_t kib = 1024, buffer = 1 << 20, inbox = 2 << 20, other = 16 << 20;
 
-AnalysisResult analysed(const std::function<StreamBuilder()>& make) {
+StreamAnalysisResult analysed(const std::function<StreamBuilder()>& make) {
   StreamBuilder second = make();
   AnalysisOptions options;
   options.cache_capacities_bytes = {32 * kib, 256 * kib};
@@ -128,7 +128,8 @@ StreamBuilder exchange(std::uint64_t lines) {
 
 void distances_of_messages() {
   for (const auto& [lines, expected] : {std::pair(10, 0), std::pair(2000, 1), std::pair(8000, 2)}) {
-    const AnalysisResult found = analysed([lines = lines] { return exchange(static_cast<std::uint64_t>(lines)); });
+    const StreamAnalysisResult found =
+        analysed([lines = lines] { return exchange(static_cast<std::uint64_t>(lines)); });
     CHECK(found.messages.size() == 2 && found.calls.size() == 2);
     for (const MessageGroup& one : found.messages) {
       CHECK(one.messages == 1 && one.bytes == 8 * kib && one.lines == 128 && one.num_untouched_lines == 0);
@@ -146,7 +147,7 @@ void distances_of_messages() {
 }
 
 void messages_that_nobody_reads() {
-  const AnalysisResult found = analysed([] {
+  const StreamAnalysisResult found = analysed([] {
     StreamBuilder stream(0, 2);
     stream.enter("MPI_Recv")
         .receive(1, 1, {inbox, 8 * kib, 0})
@@ -164,7 +165,7 @@ void messages_that_nobody_reads() {
 // Ten messages of 8 bytes in a row are a burst; not if the rank reads between them what it received.
 void bursts_of_small_messages() {
   for (const bool reads : {false, true}) {
-    const AnalysisResult found = analysed([reads] {
+    const StreamAnalysisResult found = analysed([reads] {
       StreamBuilder stream(0, 2);
       for (std::uint64_t i = 0; i < 10; ++i) {
         stream.access(true, buffer + 8 * i);
@@ -184,7 +185,7 @@ void bursts_of_small_messages() {
 // is sent again and again.
 void bursts_end_when_their_data_change() {
   for (const std::uint64_t gap_bytes : {64, 0}) {
-    const AnalysisResult found = analysed([gap_bytes] {
+    const StreamAnalysisResult found = analysed([gap_bytes] {
       StreamBuilder stream(0, 2);
       for (std::uint64_t i = 0; i < 20; ++i) {
         const std::uint64_t address = buffer + gap_bytes * (i % 10);
@@ -200,7 +201,7 @@ void bursts_end_when_their_data_change() {
 
 // A column of 16 doubles in rows of 64 bytes and more.
 void strides_of_messages() {
-  const AnalysisResult found = analysed([] {
+  const StreamAnalysisResult found = analysed([] {
     StreamBuilder stream(0, 2);
     stream.add(stream::Layout{7, 128, 15 * 512 + 8, {{8, 8, 16, 512}}, "MPI_Type_vector"});
     stream.enter("MPI_Send").send(1, 1, {buffer, 1, 7}).wait({1}).leave();
@@ -215,7 +216,7 @@ void strides_of_messages() {
 
 // Of five collectives, a barrier and two exchanges synchronise, one of these with a part that has no bytes.
 void collectives_that_wait_for_all() {
-  const AnalysisResult found = analysed([] {
+  const StreamAnalysisResult found = analysed([] {
     StreamBuilder stream(0, 2);
     const StreamBuilder::Data eight{buffer, 8, 0}, none{inbox, 0, 0};
     const auto call = [&](const char* name, std::uint64_t place, stream::Collective event) {

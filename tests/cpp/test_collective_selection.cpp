@@ -45,9 +45,9 @@ void test_ranges() {
     for (const int ranks : {17, 32, 33, 64, 65, 128, 129, 256}) {
       const AlgorithmSelection defaults({}, ranks);
       require(defaults.choose_algorithm(operation, 8).algorithm == Algorithm::doubling, "many ranks, short blocks");
-      require(defaults.choose_algorithm(operation, 1024 + 8).algorithm ==
-                  (ranks > 128 ? Algorithm::mpi : Algorithm::flat),
-              "many ranks, long blocks");
+      require(
+          defaults.choose_algorithm(operation, 1024 + 8).algorithm == (ranks > 128 ? Algorithm::mpi : Algorithm::flat),
+          "many ranks, long blocks");
       std::size_t bytes = 8;
       while (defaults.choose_algorithm(operation, bytes + 1).algorithm == Algorithm::doubling) ++bytes;
       require(bytes <= max_doubling_block_bytes(ranks), "blocks of which half fit into a slot");

@@ -31,7 +31,7 @@ double time_ns(const std::string& name, int ranks, std::uint64_t bytes, int root
   ClusterOptions options;
   options.nodes = ranks;
   options.has_memory_effects = false;
-  options.policies = {"memory", "payload-l3"};
+  options.placement_policy_names = {"memory", "payload-l3"};
   Cluster cluster(zero_copy_machine(), options);
   const auto repetitions = measure_collective(cluster, {name, bytes, root, 3});
   for (const auto& one : repetitions) CHECK(one.time == repetitions.front().time);
@@ -114,7 +114,7 @@ void recursive_doubling_is_loggp() {
 void runs_repeat() {
   ClusterOptions options;
   options.nodes = 8;
-  options.policies = {"memory", "payload-l3"};
+  options.placement_policy_names = {"memory", "payload-l3"};
   options.memory_slowdown = {1, 2.5, 5, 7.5};
   std::vector<std::vector<Repetition>> both;
   for (int i = 0; i < 2; ++i) {

@@ -31,7 +31,7 @@ Outcome run(const Way& way, const Program& program) {
   ClusterOptions options;
   options.nodes = way.nodes;
   options.ranks_per_node = 3 / way.nodes;
-  options.policies = {"memory", "header-l2"};
+  options.placement_policy_names = {"memory", "header-l2"};
   return Cluster(machine, options).run(program);
 }
 

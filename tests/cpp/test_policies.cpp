@@ -31,7 +31,7 @@ Left after_one_message(const std::string& policy, std::uint64_t bytes, int steer
   machine.messaging.network = "zero-copy";
   ClusterOptions options;
   options.nodes = 2;
-  options.policies = {"memory", policy};
+  options.placement_policy_names = {"memory", policy};
   Cluster cluster(machine, options);
   Address begin = 0;
   const Outcome outcome = cluster.run([&](Rank& rank) -> Task<> {
@@ -134,7 +134,7 @@ void adaptive_stops_leaking() {
     machine.messaging.network = "zero-copy";
     ClusterOptions options;
     options.nodes = 2;
-    options.policies = {policy};
+    options.placement_policy_names = {policy};
     const Outcome outcome = Cluster(machine, options).run([use](Rank& rank) -> Task<> {
       constexpr std::uint64_t bytes = 100000;
       for (int i = 0; i < 20; ++i) {
@@ -197,7 +197,7 @@ void polling_follows_memory(nearfield::Polling polling, int rounds, double held)
   machine.messaging.network = "zero-copy";
   ClusterOptions options;
   options.nodes = 2;
-  options.policies = {"memory", "header-l2"};
+  options.placement_policy_names = {"memory", "header-l2"};
   options.memory_slowdown = {1, 2.5, 5, 7.5};
   const Outcome outcome = Cluster(machine, options).run([rounds](Rank& rank) -> Task<> {
     const Buffer buffer(rank.allocate(8), 8);

@@ -162,7 +162,7 @@ void independent_runs_equal_single_runs() {
   const Streams all = ring(4);
   ClusterOptions options = cluster(4, 1);
   const auto run_one = [&](const std::string& policy, double slowdown) {
-    options.policies = {policy};
+    options.placement_policy_names = {policy};
     options.memory_slowdown.fill(slowdown);
     return run(all, options);
   };

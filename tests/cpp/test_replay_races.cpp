@@ -79,8 +79,8 @@ void races_of_other_configurations_are_counted() {
   const auto depends = [&](const auto& write) {
     const RaceStatistics races = races_of(write);
     CHECK(races.outcomes == 1);
-    CHECK(races.divergent[0][0] == 0);
-    CHECK(races.divergent[0][3] == 1 && races.divergent[1][3] == 1);
+    CHECK(races.num_divergent_outcomes[0][0] == 0);
+    CHECK(races.num_divergent_outcomes[0][3] == 1 && races.num_divergent_outcomes[1][3] == 1);
   };
   const auto posted = [](StreamBuilder& me) -> StreamBuilder& {
     return me.receive(1, 1, data(8), 4).receive(2, 2, data(8, heap + 8), 4);
@@ -108,20 +108,21 @@ void races_of_other_configurations_are_counted() {
         .leave();
     me.wait({1});
   });
-  CHECK(late.outcomes == 1 && late.divergent[0][0] == 0 && late.divergent[0][3] == 0);
+  CHECK(late.outcomes == 1 && late.num_divergent_outcomes[0][0] == 0 && late.num_divergent_outcomes[0][3] == 0);
   const RaceStatistics polling = races_of([&](auto& me) {
     me.receive(1, 1, data(8), 4);
     for (int i = 0; i < 9; ++i) me.enter("MPI_Test").add(stream::RequestsTested{{1}, {}, false}).leave();
     me.enter("MPI_Test").add(stream::RequestsTested{{1}, {1}, false}).leave().receive(2, 2, data(8), 4).wait({2});
   });
-  CHECK(polling.outcomes == 0 && polling.divergent[0][3] == 0);
+  CHECK(polling.outcomes == 0 && polling.num_divergent_outcomes[0][3] == 0);
   // With slow memory the misses of rank 1 delay the poll, and rank 2's message arrives long before.
   const RaceStatistics looking = races_of([&](auto& me) {
     me.receive(1, 2, data(8), 4).access(false, heap, 300, 4096);
     me.enter("MPI_Test").add(stream::RequestsTested{{1}, {}, false}).leave().access(false, heap, 1000).wait({1});
     me.receive(1, 1, data(8), 4).wait({1});
   });
-  CHECK(looking.outcomes == 1 && looking.divergent[0][0] == 0 && looking.divergent[0][3] == 1);
+  CHECK(looking.outcomes == 1 && looking.num_divergent_outcomes[0][0] == 0 &&
+        looking.num_divergent_outcomes[0][3] == 1);
 }
 
 stream::Query question(stream::QueryKind which, std::vector<stream::Number> at, std::int64_t peer = 0) {
@@ -163,7 +164,7 @@ void queries_are_answered() {
     const auto message = static_cast<std::int64_t>(stream::ReplyKind::probed_message);
     CHECK((replies == std::vector<Words>{{message, 0}, {message, 2, 2, 0}}));
     const auto& races = replayed.ranks[0].timing_sensitivity.races;
-    CHECK((races.divergent[0][0] > 0) == (got == 1));
+    CHECK((races.num_divergent_outcomes[0][0] > 0) == (got == 1));
   }
 }
 

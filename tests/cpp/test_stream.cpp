@@ -104,7 +104,7 @@ std::vector<Happened> read_back(const std::string& path) {
       }
     const Event* const event = reader.next_event();
     if (!event) return all;
-    all.push_back({std::get<Text>(*event).text, 0, load1, 0, std::get<Text>(*event).content});
+    all.push_back({std::get<Text>(*event).string_id, 0, load1, 0, std::get<Text>(*event).content});
   }
 }
 

@@ -27,7 +27,7 @@ ClusterOptions cluster(int nodes, int ranks_per_node, int threads) {
   ClusterOptions options;
   options.nodes = nodes;
   options.ranks_per_node = ranks_per_node;
-  options.policies = {"memory", "header-payload"};
+  options.placement_policy_names = {"memory", "header-payload"};
   options.memory_slowdown = {1, 2.5, 5, 7.5};
   options.needs_core_counters = true;
   options.threads = threads;

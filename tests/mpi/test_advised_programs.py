@@ -190,7 +190,7 @@ def test_waiting_is_seen_without_hooks(observations: Path, name: str) -> None:
     assert 0.05 < first["loss"]["high"] < 10
     without = next(one["value"] for one in first["evidence"] if one["name"].startswith("without a core"))
     assert first["loss"]["seconds"] <= max(0.0, first["loss"]["high"] - without / 1e9) + 1e-9
-    assert name != "late-to-collective" or "for rank 1, which comes last" in first["message"]
+    assert name != "late-to-collective" or "for rank 1, which is the last" in first["message"]
 
 
 @pytest.mark.parametrize("name", CLEAN_WITHOUT_HOOKS)

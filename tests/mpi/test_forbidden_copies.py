@@ -145,7 +145,7 @@ def test_doctor_says_what_is_forbidden(heap_programs: Path, place: str) -> None:
         assert "by a request to its owner" in text
     else:
         assert "limited" in lines["single copy (CMA)"] and "ok" in lines["shared heap"]
-        assert "Open MPI 5 asks by kcmp" in text
+        assert "Open MPI 5 checks its permission by kcmp" in text
 
 
 def test_open_mpi_5_copies_once_where_only_kcmp_is_forbidden(

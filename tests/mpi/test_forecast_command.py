@@ -51,7 +51,7 @@ def test_a_short_run_is_not_decided(installation: Installation, programs: Path, 
         "halo library",
     }
     taken = nearfield("forecast", "--out", out, "--", *argv, env=env)
-    assert taken.code == 2 and "holds something already" in taken.words
+    assert taken.code == 2 and "is not empty" in taken.words
 
 
 def test_a_failing_program_keeps_the_exit_code(installations: list[Installation]) -> None:
@@ -93,5 +93,5 @@ def test_each_job_leaves_a_line(installations: list[Installation], programs: Pat
     ],
 )
 def test_the_gate_of_compare_fails_closed(gain: Gain, code: int) -> None:
-    """Is tuned let through only if it is surely not slower by 2 %, and is what few or noisy runs show no success?"""
+    """Is tuned let through only if its interval is above the limit of 2 %, and are few or noisy runs no success?"""
     assert gate_exit_code(gain, 0.02) == code

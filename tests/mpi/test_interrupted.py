@@ -107,7 +107,7 @@ def test_interrupt_saves_and_resume_completes(tmp_path: Path) -> None:
         release(running)
         done = running.finish()
     assert done.code == 130
-    assert "what was measured is in" in done.words
+    assert "the measurements are in" in done.words
     assert "--resume" in done.words
     profile = nearfield.load(out)
     assert not profile.run.complete

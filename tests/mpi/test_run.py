@@ -152,7 +152,7 @@ def test_options_of_the_launcher_stay_with_it(rules: Path) -> None:
 def test_missing_commands_and_rules_are_reported(rules: Path, tmp_path: Path) -> None:
     assert "no command 'no-such'" in nearfield("run", "--rules", rules, "--", "no-such").words
     assert "no rules at" in nearfield("run", "--rules", tmp_path / "none.toml", "--", "true").words
-    assert "tells which MPI" in nearfield("run", "--rules", rules, "--", "true").words
+    assert "identifies the MPI" in nearfield("run", "--rules", rules, "--", "true").words
 
 
 def test_rules_of_an_interrupted_tune_are_to_be_completed(installation: Installation, tmp_path: Path) -> None:

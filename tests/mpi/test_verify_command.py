@@ -51,7 +51,7 @@ def test_a_profile_of_one_scenario_is_enough() -> None:
     whole = load(DATA / "epyc-vm-quiet")
     records = whole.records.filter(whole.records["scenario"] == "pingpong").drop("kind")
     request = Request(scenarios=("pingpong",), sizes=(64, 4096))
-    taken = verify._only(replace(whole, records=records), request)
+    taken = verify._select_requested_records(replace(whole, records=records), request)
     assert set(taken["size_bytes"]) == {64, 4096} and set(taken["state"]) == {verify.STATE}
 
 

@@ -98,12 +98,12 @@ def _with_claims(folder: Path) -> None:
     """Reads the folder's claims as if they were one of the papers that come with nearfield."""
     from nearfield.reproduce import papers
 
-    before = papers.paper_files
-    papers.paper_files = lambda: {"S9": folder / "claims.toml"}
+    before = papers.claims_file_by_paper
+    papers.claims_file_by_paper = lambda: {"S9": folder / "claims.toml"}
     try:
         _parse_claims(folder)
     finally:
-        papers.paper_files = before
+        papers.claims_file_by_paper = before
 
 
 # ---- hosts

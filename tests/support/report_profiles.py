@@ -9,7 +9,7 @@ from typing import Any
 
 from nearfield.base.topology import Topology
 from nearfield.profile import Machine, Profile, Run, from_rows
-from nearfield.profile.schema import Cache, Host, Memory, Mpi, Pages, Switch
+from nearfield.profile.schema import Cache, Host, Memory, Mpi, Pages, ProtocolSwitch
 from nearfield.rules.schema import RuleTable
 
 Row = dict[str, Any]
@@ -60,11 +60,11 @@ def after_receive(sizes: dict[int, float]) -> list[Row]:
     return rows
 
 
-def switch(kind: str, size: int, name: str | None = None, value: int | None = None, **more: Any) -> Switch:
-    return Switch(**{**HERE, "kind": kind, "bytes": size, "name": name, "value": value, **more})
+def switch(kind: str, size: int, name: str | None = None, value: int | None = None, **more: Any) -> ProtocolSwitch:
+    return ProtocolSwitch(**{**HERE, "kind": kind, "bytes": size, "name": name, "value": value, **more})
 
 
-def profile(rows: list[Row], switches: list[Switch] | None = None, **run: Any) -> Profile:
+def profile(rows: list[Row], switches: list[ProtocolSwitch] | None = None, **run: Any) -> Profile:
     """With an 8 MiB last-level cache, so that half of it is 4 MiB."""
     return Profile(
         Path("made-up"),
@@ -99,7 +99,7 @@ def _machine() -> Machine:
     )  # fmt: skip
 
 
-def _run(switches: list[Switch], more: dict[str, Any]) -> Run:
+def _run(switches: list[ProtocolSwitch], more: dict[str, Any]) -> Run:
     given: dict[str, Any] = {
         "schema_version": 1, "nearfield": "0", "created": datetime(2026, 1, 2, tzinfo=timezone.utc), "tier": "quick",
         "command": "nearfield probe", "seconds": 1.0, "complete": True, "switch": switches,

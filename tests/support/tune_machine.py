@@ -109,7 +109,7 @@ def after(count: int, what: type[BaseException] = KeyboardInterrupt, of: str = "
 
 def resuming(said: str) -> list[str]:
     """Returns the words behind `tune` in the printed command."""
-    found = re.search(r"(?:To go on|go on with|next): (.*--resume.*)", said)
+    found = re.search(r"(?:To continue|continue with|next): (.*--resume.*)", said)
     assert found, said
     return shlex.split(found.group(1).partition(" tune ")[2])
 

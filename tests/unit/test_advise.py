@@ -147,7 +147,7 @@ def test_waiting_in_collectives() -> None:
             )
             for rank in range(4)
         ]  # fmt: skip
-        ranks = [SimpleNamespace(found=one) for one in found]
+        ranks = [SimpleNamespace(result=one) for one in found]
         run: Any = SimpleNamespace(ranks=ranks, call_sites=[[line], [line], [line], [other]], seconds=1.0)
         run.timing_run, run.time_without_core_ns = run, lambda rank: without_core_s * 1e9 * (rank == members[-1])
         return list(late_to_collective.find_late_ranks(run))
@@ -155,7 +155,7 @@ def test_waiting_in_collectives() -> None:
     (note,) = notes([0, 1, 3], late_ns=5e6)
     assert note.place == line.place and [one.place for one in note.related] == [other.place]
     assert note.loss and note.loss.low < 200 * 5e-3 < note.loss.high and note.loss.low > 0.8
-    assert "for rank 3, which comes last to" in note.message and "; 1 other rank waits, too" in note.message
+    assert "for rank 3, which is the last to enter" in note.message and "; 1 other rank waits, too" in note.message
     (partly,) = notes([0, 1, 3], late_ns=5e6, without_core_s=0.5)
     assert partly.loss and partly.loss.high > 0.9 > 0.7 > partly.loss.seconds > 0.2
     assert "500 ms of that in all because ranks had no core" in partly.message
@@ -180,7 +180,7 @@ def test_nobody_waits_for_itself() -> None:
     def notes(ended_in: list[list[Any]], peers: list[list[int]], spent_ns: list[float]) -> list[Note]:
         messages = [message(rank, peer) for rank, entries in enumerate(peers) for peer in entries]
         ranks = [
-            SimpleNamespace(found=SimpleNamespace(ended_in=entries, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
+            SimpleNamespace(result=SimpleNamespace(ended_in=entries, calls=[SimpleNamespace(time_ns=ns, delayed_ns=0)]))
             for entries, ns in zip(ended_in, spent_ns, strict=True)
         ]
         node_costs = SimpleNamespace(source="measured")

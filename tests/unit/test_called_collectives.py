@@ -16,7 +16,7 @@ from nearfield.rules.called_collectives import (
     save_called_collectives,
 )
 from nearfield.rules.collective_tables import CollectivePointTable, CollectiveTable
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.tune.collectives import CollectiveCell, CollectiveTuning, merge_points, ranges_from_points
 
 S = 1_000_000_000
@@ -30,7 +30,7 @@ def called_by(*counts: CallCount, ranks: int = 2) -> CalledCollectives:
 
 
 def point(size_bytes: int, algorithm: str = "flat", mpi_ns: float = 300.0) -> CollectivePointTable:
-    gain = GainTable(value=mpi_ns / 100, low=1, high=9, n=3)
+    gain = StoredGain(value=mpi_ns / 100, low=1, high=9, n=3)
     return CollectivePointTable(size_bytes=size_bytes, algorithm=algorithm, mpi_ns=mpi_ns, algorithm_ns=100, gain=gain)
 
 

@@ -14,7 +14,7 @@ from nearfield.reproduce import page
 from nearfield.reproduce.cards import cards_of
 from nearfield.reproduce.live.measure import needed_live_profiles
 from nearfield.reproduce.outcome import Answer, JudgedClaim, JudgedPaper, JudgedStatement, LiveSummary, Reproduction
-from nearfield.reproduce.papers import load_paper, paper_files, select_claims
+from nearfield.reproduce.papers import claims_file_by_paper, load_paper, select_claims
 from nearfield.reproduce.score import score_papers
 
 NEW_PAPER = """
@@ -49,14 +49,15 @@ def test_a_folder_is_all_that_a_further_paper_takes(tmp_path: Path, monkeypatch:
     file.parent.mkdir()
     file.write_text(NEW_PAPER)
     monkeypatch.setattr(
-        "nearfield.reproduce.papers.paper_files", lambda: {"Smith2027": file, "S1": paper_files()["S1"]}
+        "nearfield.reproduce.papers.claims_file_by_paper",
+        lambda: {"Smith2027": file, "S1": claims_file_by_paper()["S1"]},
     )
     with pytest.raises(ProfileError, match="no README"):
         load_paper("Smith2027")
     (file.parent / "README.md").write_text("# made up")
     assert [claim.id for _, claims in select_claims(["Smith2027"]) for claim in claims] == ["Smith2027.1"]
     assert list(needed_live_profiles(select_claims(["Smith2027.1"]))) == ["window"]
-    monkeypatch.setattr("nearfield.reproduce.papers.paper_files", lambda: {"Other": file})
+    monkeypatch.setattr("nearfield.reproduce.papers.claims_file_by_paper", lambda: {"Other": file})
     with pytest.raises(ProfileError, match="is called Other"):
         load_paper("Other")
 

@@ -1,4 +1,4 @@
-"""Is what a search found a rule only if it is surely faster somewhere and found slower nowhere?
+"""Is what a search found a rule only if it is significantly faster somewhere and found slower nowhere?
 
 On a benchmark whose jobs are a formula (factories.py): nothing here starts an MPI or depends on a clock.
 """

@@ -60,7 +60,7 @@ def test_what_may_be_chance_breaks_no_promise() -> None:
 
 
 def test_a_verdict_says_which_limit_is_broken_and_how_surely() -> None:
-    """Is a pattern judged as surely as all patterns of its size together, and a single one by itself and its own
+    """Is a pattern judged as significantly as all patterns of its size together, and a single one by itself and its own
     limit?"""
     unsure, gain = Gain(0.9, 0.82, 0.99, 6), sure(1.2)
     assert find_violations({("pingpong", 8): unsure}) == [LossVerdict(("pingpong", 8), unsure, 0.97, False)]
@@ -132,7 +132,7 @@ def test_a_loss_outweighs_the_gain_that_pays_for_it() -> None:
 
 
 def test_what_will_be_refused_scores_below_what_will_not() -> None:
-    """Does a setting that doubles most sizes and surely loses a quarter at two score below a modest one?"""
+    """Does a setting that doubles most sizes and significantly loses a quarter at two score below a modest one?"""
     cases = [("pingpong", 1 << power) for power in range(10)]
     bold = dict(zip(cases, map(sure, [2.0] * 3 + [1.0] * 5 + [0.75] * 2), strict=True))
     modest = dict(zip(cases, map(sure, [1.2] + [1.0] * 9), strict=True))

@@ -99,12 +99,12 @@ def slow_in_the_middle(**more: object) -> list[dict]:
 
 
 def test_the_worst_range_and_what_a_message_loses_there() -> None:
-    finding = of("headroom", profile(slow_in_the_middle()), "what the caches allow")
+    finding = of("headroom", profile(slow_in_the_middle()), "that the caches allow")
     assert finding.level == "loss"
     assert finding.numbers["from_bytes"] == 4 * KIB and finding.numbers["to_bytes"] == 16 * KIB
     assert finding.numbers["share"] == pytest.approx((0.2 * 0.25) ** 0.5)
     assert finding.numbers["lost_ns"] == pytest.approx(12_000)  # 16 KiB: 16 us instead of 4
-    assert "Between 4 KiB and 16 KiB this MPI moves 22 % of what these caches allow" in finding.text
+    assert "Between 4 KiB and 16 KiB this MPI reaches 22 % of the speed that these caches allow" in finding.text
     assert "16.0 us" in finding.text and "12.0 us" in finding.text
 
 
@@ -362,7 +362,7 @@ def test_unstable_refuted_and_missing_are_counted() -> None:
     made = profile(rows, counters={"llc_misses": "no permission", "page_faults": "available"})
     notes = [f for f in findings(made) if f.level == "note"]
     assert {f.title for f in notes} == {
-        "25 % of the times are unstable", "Buffers not in the state asked for", "Counters that are not there",
+        "25 % of the times are unstable", "Buffers not in the requested state", "Counters that are not there",
     }  # fmt: skip
     assert any("llc_misses: no permission" in f.text for f in notes)
 

@@ -13,7 +13,7 @@ import pytest
 from nearfield.base.estimates import interpolate_by_size
 from nearfield.forecast import saying
 from nearfield.forecast.ceiling import compute_ceilings, refault_seconds
-from nearfield.forecast.prices import MessagePrices, pattern_of, prices_of_rules
+from nearfield.forecast.message_times import MeasuredMessageTimes, message_times_of_rules, pattern_of
 from nearfield.forecast.ranks import CallCategory, CallGroup, PartnerPlace, ProcessUsage, RecordedRank, RecordingState
 from nearfield.forecast.run import RecordedRun
 from nearfield.rules.schema import load_rules
@@ -144,19 +144,21 @@ def test_no_gain_is_above_the_ceiling(seed: int) -> None:
         assert max_gain is None or gain <= max_gain * (1 + 1e-9)
 
 
-# ---- prices
+# ---- message_times
 
 
 def test_transfer_is_priced_and_the_rest_is_waiting() -> None:
     """Is the transfer what a message of this size was measured to take, at most the time of the call, and less under
     the rules?"""
-    prices = MessagePrices(
+    message_times = MeasuredMessageTimes(
         "x", {"pingpong": {1024: 1e6, 65536: 64e6}}, {"pingpong": {1024: 1e6, 65536: 32e6}}, has_rules=True
     )
     long = made_calls(2.0, "MPI_Send")
-    assert prices.transfer_s(long, 2) == pytest.approx(0.64) and prices.saved_s(long, 2) == pytest.approx(0.32)
-    assert prices.transfer_s(replace(long, duration_s=0.1), 2) == 0.1
-    run = RecordedRun(pair(long), prices)
+    assert message_times.transfer_s(long, 2) == pytest.approx(0.64) and message_times.saved_s(long, 2) == pytest.approx(
+        0.32
+    )
+    assert message_times.transfer_s(replace(long, duration_s=0.1), 2) == 0.1
+    run = RecordedRun(pair(long), message_times)
     assert run.transfer_share == pytest.approx(0.064)
     assert run.call_summaries()[0].waiting_s == pytest.approx(2 * (2.0 - 0.64))
     (rules, _, halo) = run.ceilings
@@ -190,9 +192,13 @@ def test_times_between_two_sizes_lie_between() -> None:
 
 def test_rules_have_prices() -> None:
     """Do the rules that tune writes tell the times of stock and of tuned messages?"""
-    prices = prices_of_rules(load_rules(RULES), "here")
-    assert prices and prices.has_rules and set(prices.baseline_curves) == set(prices.tuned_curves)
-    assert all(time > 0 for curve in prices.baseline_curves.values() for time in curve.values())
+    message_times = message_times_of_rules(load_rules(RULES), "here")
+    assert (
+        message_times
+        and message_times.has_rules
+        and set(message_times.baseline_curves) == set(message_times.tuned_curves)
+    )
+    assert all(time > 0 for curve in message_times.baseline_curves.values() for time in curve.values())
 
 
 # ---- what cannot be decided, and words
@@ -224,7 +230,8 @@ def test_a_whole_forecast_fits_a_screen() -> None:
     """With more calls than are shown: are there at most 25 lines, in three parts, and a doubt comes first?"""
     many = [made_calls(0.1, f"MPI_{number}") for number in range(30)]
     run = RecordedRun(
-        [replace(rank, state=RecordingState.EXITED) for rank in pair(*many)], prices_of_rules(load_rules(RULES), "here")
+        [replace(rank, state=RecordingState.EXITED) for rank in pair(*many)],
+        message_times_of_rules(load_rules(RULES), "here"),
     )
     said = [*saying.report_lines(run), *saying.next_commands(run, ["mpirun", "./a"])]
     height = sum(len(one.rows) + 1 if isinstance(one, Table) else 1 for one in said)
@@ -236,15 +243,17 @@ def test_the_next_step_follows_from_the_ceiling() -> None:
     """Is a program whose time is not in MPI reported to have nothing to gain, and another one what to do?"""
     idle = RecordedRun(pair(made_calls(0.01)))
     assert saying.next_commands(idle, ["a"]) == [
-        "nothing to gain by nearfield: this program's time is not in MPI inside a node"
+        "nearfield cannot speed this program up: it does not spend its time in MPI inside a node"
     ]
-    worth = saying.next_commands(RecordedRun(pair(made_calls(5.0)), prices_of_rules(load_rules(RULES), "here")), ["a"])
+    worth = saying.next_commands(
+        RecordedRun(pair(made_calls(5.0)), message_times_of_rules(load_rules(RULES), "here")), ["a"]
+    )
     assert len(worth) <= 3 and "compare -- a" in worth[0] and "observe -- a" in worth[1]
     assert "tune" in saying.next_commands(RecordedRun(pair(made_calls(5.0))), ["a"])[0]
-    prices = prices_of_rules(load_rules(RULES), "here")
+    message_times = message_times_of_rules(load_rules(RULES), "here")
     assert (
         "compare --rules r.toml -- a"
-        in saying.next_commands(RecordedRun(pair(made_calls(5.0)), prices), ["a"], Path("r.toml"))[0]
+        in saying.next_commands(RecordedRun(pair(made_calls(5.0)), message_times), ["a"], Path("r.toml"))[0]
     )
     assert (
         "tune --mpi mpich-5.0.2"

@@ -18,7 +18,7 @@ from nearfield.base.estimates import Estimate
 from nearfield.cli.help import use_own_help
 from nearfield.cli.verbs.diff import command
 from nearfield.profile import Profile, from_rows, load, save
-from nearfield.profile.compare import Change, Comparison, compare_records
+from nearfield.profile.compare import Comparison, RecordChange, compare_records
 from nearfield.profile.gate import GateLimits, GateResult, judge_slowdown
 from nearfield.profile.schema import Place
 
@@ -50,7 +50,7 @@ def drawn(
         value = ratio * math.exp(rng.gauss(0, scatter)) * math.exp(rng.gauss(0, 0.005)) * (slow or {}).get(number, 1)
         estimate = Estimate(value, value * 0.99, value * 1.01)
         key = {"scenario": "pingpong", "metric": "send", "size_bytes": 1 << number}
-        changes.append(Change(key, "ns", estimate, estimate, estimate, "same", False, None))
+        changes.append(RecordChange(key, "ns", estimate, estimate, estimate, "same", False, None))
     return judge_slowdown(Comparison(changes, NOTHING, NOTHING), (RUN, RUN), GateLimits(0.10, checks_single_times=True))
 
 
@@ -87,7 +87,7 @@ def test_sizes_that_are_gone_count_as_not_compared() -> None:
 
 
 def test_slower_decides_before_what_is_missing() -> None:
-    """Is a scenario that is surely slower reported, although another one cannot be compared?"""
+    """Is a scenario that is significantly slower reported, although another one cannot be compared?"""
     stable = with_records(QUIET, QUIET.records.filter("stable"))
     names = ("value", "low", "high")
     slow = pl.when(pl.col("scenario") == "floor")

@@ -30,16 +30,16 @@ from nearfield.reproduce.live.compiler import find_vectorized_loops
 from nearfield.reproduce.live.measure import Launch
 from nearfield.reproduce.live.sizes import MachineSizes
 from nearfield.reproduce.live.tuned import RULE_QUESTIONS
-from nearfield.reproduce.papers import Paper, load_paper, paper_files, select_claims
+from nearfield.reproduce.papers import Paper, claims_file_by_paper, load_paper, select_claims
 from nearfield.reproduce.schema import LiveCheck
 from nearfield.reproduce.verdicts import Evidence, judge_claim
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.schema import load_rules
 from nearfield.ui.progress import RemainingTimeEstimate
 
 DATA = Path(__file__).parents[1] / "data"
-PAPERS = [load_paper(name) for name in paper_files()]
+PAPERS = [load_paper(name) for name in claims_file_by_paper()]
 KIB = 1 << 10
 SIZES = [KIB << i for i in range(6)]
 
@@ -137,7 +137,7 @@ def test_one_size_of_many_gives_no_false_alarm(judge: str, truth: float, wrong: 
 
 
 def test_one_size_of_many_is_still_seen() -> None:
-    """Does one size of 24 that surely gains, or loses, give the answer, in quiet launches?"""
+    """Does one size of 24 that significantly gains, or loses, give the answer, in quiet launches?"""
     chance = random.Random(9)
     for judge, value, word in (("some", 0.3, "holds"), ("never", 0.3, "does not"), ("more", -0.3, "does not")):
         some = [one | {5: value + chance.gauss(0, 0.003)} for one in many(0.0 if value > 0 else 0.3, 0.003, chance, 4)]
@@ -290,7 +290,7 @@ def test_tuned_rules_answer(question: str, gain: str, word: str) -> None:
     """By gains with intervals: is there each of the three answers, and none about what was not measured?"""
     rules = load_rules(DATA / "rules" / "openmpi-5.0.11.toml")
     value, low, high = GAINS[gain]
-    point = rules.rule[0].point[0].model_copy(update={"gain": GainTable(value=value, low=low, high=high, n=9)})
+    point = rules.rule[0].point[0].model_copy(update={"gain": StoredGain(value=value, low=low, high=high, n=9)})
     one = rules.model_copy(update={"rule": [rules.rule[0].model_copy(update={"point": [point]})]})
     found, ours = RULE_QUESTIONS[question](one)
     assert found == word and (f"{value:.2f}x ({low:.2f}x to {high:.2f}x)" in ours or question != "faster")
@@ -416,7 +416,7 @@ def test_a_busy_machine_is_not_judged_and_measured_again(tmp_path: Path, monkeyp
     monkeypatch.setattr(mpi, "choose_mpi", lambda name: SimpleNamespace(name="made-up"))
     words = ("reproduce", "S0.6", "--live-only", "--quick", "-o", tmp_path / "out")
     done = in_process(*words)
-    assert done.code == NOT_DECIDED_EXIT_CODE and "nothing could be told of this machine" in done.err
+    assert done.code == NOT_DECIDED_EXIT_CODE and "no statement could be decided on this machine" in done.err
     assert "4 of 4 launches cannot be used: the machine is busy" in done.out and "does not:" not in done.out
     again = in_process(*words)
     assert again.code == 0 and "holds: 25 % at 4 MiB" in again.out and fake.made[:5] == fake.made[5:]
@@ -469,7 +469,7 @@ def test_what_is_for_measuring_needs_here(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_what_is_judged_here_is_named() -> None:
-    path = paper_files()["S0"]
+    path = claims_file_by_paper()["S0"]
     for old, new, message in (
         ('here = { profile = "rules" }', 'here = { profile = "rule" }', "did you mean 'rules'"),
         ('"2*llc/3"', '"2*llcc/3"', "2*llcc/3"),

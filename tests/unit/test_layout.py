@@ -96,7 +96,7 @@ def test_background_is_a_separate_launch() -> None:
     [
         (TWO_CORES, None, BACKGROUND_KIND, "needs 4 free cores; there are 2"),
         ("core:3 pu:2", None, BACKGROUND_KIND, "needs 4 free cores; there are 3"),
-        (BIG, 3, BACKGROUND_KIND, "needs 4 ranks; --ranks asks for 3"),
+        (BIG, 3, BACKGROUND_KIND, "needs 4 ranks; --ranks requests 3"),
         ("core:1 pu:1", None, "all", "needs 2 free cores; there is 1"),
         ("core:1 pu:1", None, "pair", "needs 2 free cores; there is 1"),
     ],

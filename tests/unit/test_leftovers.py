@@ -194,7 +194,7 @@ def test_a_process_that_hidepid_hides_is_not_taken_for_dead(place: Place) -> Non
     done = subprocess.run(command, capture_output=True, text=True)
     if "hidepid" in done.stderr or "ermission denied" in done.stderr:
         pytest.skip(done.stderr)
-    expected = f"[('cannot tell', 'there is a process {os.getppid()}, of which nothing can be read')]"
+    expected = f"[('cannot tell', 'there is a process {os.getppid()}, which cannot be inspected')]"
     assert done.stdout.strip() == expected, done.stderr
     assert folder.exists()
 

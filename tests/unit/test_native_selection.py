@@ -1,4 +1,4 @@
-"""Are an MPI's own algorithms selected only if they surely gain and are right, and written as that MPI reads them?"""
+"""Are an MPI's own algorithms selected only if significantly faster and right, and written as that MPI reads them?"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nearfield.cli.verbs.observe_show import _calls
+from nearfield.cli.verbs.observe_show import _make_call_table
 from nearfield.notes import Note, NoteRule, note_text, notes_as_dicts, notes_as_sarif
 from nearfield.notes import SourcePlace as NotePlace
 from nearfield.observe.source_lines import UNKNOWN_NAME, SourceLine, find_source_lines, line_of_call
@@ -52,7 +52,7 @@ def test_a_function_is_named_only_where_the_symbol_reaches(libraries: dict[str, 
     behind, small = inside(libraries["whole"], "behind"), inside(libraries["whole"], "small")
     path = str(libraries["stripped"])
     found = find_source_lines([(path, behind), (path, small)])
-    assert str(found[path, behind]) == f"libwork.so+{behind:#x}" and not found[path, behind].is_named
+    assert str(found[path, behind]) == f"libwork.so+{behind:#x}" and not found[path, behind].is_resolved
     assert str(found[path, small]) == f"libwork.so+{small:#x} (small)"
     assert found[path, behind].merge_by_function() == SourceLine(UNKNOWN_NAME, 0, UNKNOWN_NAME, path)
     whole = str(libraries["whole"])
@@ -90,7 +90,9 @@ def test_places_without_lines_differ() -> None:
     lines = [
         SourceLine(UNKNOWN_NAME, 0, UNKNOWN_NAME, "/lib/libsolver.so.3", offset) for offset in (0x7BC163, 0x7BC1A0)
     ]
-    table = _calls([RankSummary(0, calls=[CallSums("MPI_Allreduce", line) for line in lines])], every=True)
+    table = _make_call_table(
+        [RankSummary(0, calls=[CallSums("MPI_Allreduce", line) for line in lines])], shows_all=True
+    )
     assert [texts[1].plain for texts, _ in table.rows] == ["libsolver.so.3+0x7bc163", "libsolver.so.3+0x7bc1a0"]
     note = Note(
         NoteRule("x", "A thing", ""), NotePlace("/lib/libsolver.so.3", 0, function="f", offset=0x7BC163), "it is"

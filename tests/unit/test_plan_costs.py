@@ -45,7 +45,7 @@ def test_every_cost_equals_a_record() -> None:
     assert place is not None and (place.latency_ns, place.ns_per_byte) == pytest.approx((100, 1 / 50))
     assert place.strided == pytest.approx({8: 1 / 50, 64: 8 / 50})
     assert costs.copy_ns_per_byte == pytest.approx(1 / 40)
-    assert notes == ["It has no stable strides at distance network-1: what they add is nearfield's default."]
+    assert notes == ["It has no stable strides at distance network-1: their added time is nearfield's default."]
 
 
 def test_what_is_unstable_or_refuted_decides_nothing() -> None:

@@ -18,7 +18,7 @@ from nearfield.base.errors import ProfileError, UsageError
 from nearfield.base.topology import Topology
 from nearfield.profile import Profile, load
 from nearfield.profile.curves import Point
-from nearfield.profile.schema import Memory, Skipped
+from nearfield.profile.schema import Memory, SkippedMeasurement
 from nearfield.report import topology_boxes
 from nearfield.report.core_pairs import heat_map_charts, pairs_table_html
 from nearfield.report.findings import findings
@@ -55,7 +55,9 @@ def test_an_incomplete_profile_says_so_at_the_top() -> None:
 
 
 def test_a_scenario_that_was_skipped_shows_the_reason() -> None:
-    made = profile([message(8, 500)], skipped=[Skipped(scenario="load", reason="needs 4 cores", distance="shared-l3")])
+    made = profile(
+        [message(8, 500)], skipped=[SkippedMeasurement(scenario="load", reason="needs 4 cores", distance="shared-l3")]
+    )
     assert [s.remarks for s in sections(made) if s.scenario == "load"] == [["Not measured: needs 4 cores (shared-l3)."]]
     assert "Not measured: needs 4 cores (shared-l3)." in render_report(made)
 
@@ -70,7 +72,7 @@ def test_what_a_profile_says_cannot_become_markup() -> None:
     evil = "</script><script>alert(1)</script><img src=x>"
     made = profile(
         [message(8, 500), row("future", "delay", 5.0, colour=evil)],
-        skipped=[Skipped(scenario="load", reason=evil)], command=evil,
+        skipped=[SkippedMeasurement(scenario="load", reason=evil)], command=evil,
     )  # fmt: skip
     page = render_report(made)
     assert "<script>alert" not in page and "<img" not in own_part(page)
@@ -179,7 +181,7 @@ def test_stock_against_tuned_is_on_the_page_with_the_line_that_applies_it() -> N
     """Is the factor the first finding, the gain drawn as it was measured, and what to set there to copy?"""
     rules = load_rules(RULES)
     page = render_report(QUIET, rules)
-    assert page.index("as fast when tuned") < page.index("of what the caches allow")
+    assert page.index("as fast when tuned") < page.index("that the caches allow")
     assert "no size was found slower" in page, "not that none is: nobody can measure that"
     assert "export OMPI_MCA_btl_sm_eager_limit=65536" in page
     drawn = trace(charts_of(page)["tuned-gain"], "ping-pong")

@@ -40,7 +40,7 @@ def test_a_useless_profile_says_one_thing() -> None:
         assert main.index("<details") < main.index('class="finding') < main.rindex("</details>")
     both = own_part(comparison.render_comparison([QUIET, busy]))
     assert sentence in both.split("<h2>")[0] and 'class="whole cannot-tell"' in both
-    assert both.index("what was compared all the same") < both.index('<th scope="col">scenario')
+    assert both.index("unreliable comparison") < both.index('<th scope="col">scenario')
     for output in (run(busy.path, "-o", os.devnull), CliRunner().invoke(shown, [str(busy.path)]).stdout):
         assert output.startswith(("The times varied too much", "\u2022 The times varied too much"))
         assert "probe --quick --overwrite" in output and "At 1 KiB" not in output and output.count("\u2022") <= 1
@@ -49,7 +49,7 @@ def test_a_useless_profile_says_one_thing() -> None:
 def test_everything_unstable_leaves_nothing_to_use() -> None:
     """With no stable time at all, is it said so, and no cause that the records do not show?"""
     [only] = select_headlines(findings(profile([message(8, 500, stable=False), message(16, 600, stable=False)])))
-    assert only.statement == "The times varied too much: nothing here can be used."
+    assert only.statement == "The times varied too much: no record can be used."
 
 
 def test_measuring_again_replaces_what_is_there() -> None:

@@ -26,7 +26,7 @@ from nearfield.reproduce.outcome import (
     ShownEvidence,
     verdict_of_claim,
 )  # fmt: skip
-from nearfield.reproduce.papers import Paper, load_paper, paper_files, select_claims
+from nearfield.reproduce.papers import Paper, claims_file_by_paper, load_paper, select_claims
 from nearfield.reproduce.schema import CurveSpec
 from nearfield.reproduce.session import JOURNAL_FILE, ReproductionSettings, cases_of, machine_of, reproduce
 from nearfield.reproduce.svg_chart import draw_chart
@@ -35,7 +35,7 @@ from nearfield.reproduce.verdicts import Evidence, judge_claim, judge_statement,
 CHEAP = "S1.3"
 # Of collectives and applications; the other numbers have a value at each memory speed.
 OF_NO_SPEED = {"nic_events", "network_messages", "network_bytes", "engine_events"}
-PAPERS = [load_paper(name) for name in paper_files()]
+PAPERS = [load_paper(name) for name in claims_file_by_paper()]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
 
@@ -129,7 +129,7 @@ def test_readings_of_a_paper_are_parameters(
     ],
 )
 def test_a_mistake_in_a_file_is_named(old: str, new: str, message: str) -> None:
-    path = paper_files()["S1"]
+    path = claims_file_by_paper()["S1"]
     with pytest.raises(ProfileError, match=message):
         parse_toml(Paper, path.read_text().replace(old, new).encode(), path)
 

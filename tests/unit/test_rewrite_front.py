@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from random_programs import ARRAYS, random_program
 
-from nearfield.cli.rewrite_checks import Checks
+from nearfield.cli.rewrite_checks import RewriteChecks
 from nearfield.rewrite import Analysis, analyze
 from nearfield.rewrite.frontend.compile_commands import listed_source_files
 
@@ -252,4 +252,4 @@ def test_measure_takes_the_ranks_that_fit(
 ) -> None:
     """Does --measure follow --ranks, and else the processors?"""
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)))
-    assert Checks(False, True, Path("a.c"), [], [], given, [], None)._ranks_to_measure() == ranks
+    assert RewriteChecks(False, True, Path("a.c"), [], [], given, [], None)._ranks_to_measure() == ranks

@@ -86,13 +86,13 @@ REFUSED: dict[str, Edit] = {
         LatencyTable(c2c_latency_ns=ns, share=share) for ns, share in ((30, 0.3), (60, 0.7))
     ),
     "the MPI's defaults fail": lambda rules: rules.rule[0].baseline.update(MPIR_CVAR_CH4_CMA_ENABLE="0"),
-    "it does not say on which processor": lambda rules: setattr(rules.machine, "cpu_model", " "),
+    "it lacks the processor": lambda rules: setattr(rules.machine, "cpu_model", " "),
     "each distance of the machine needs one rule: same-node": lambda rules: rules.machine.distances.append("same-node"),
     "one is there twice": lambda rules: rules.rule.append(rules.rule[0]),
     "it is not decided": lambda rules: rules.undecided.append(UndecidedTable(distance="same-node", reason="busy")),
     "no setting was measured": lambda rules: setattr(rules.tried, "measured", 0),
     "confirmed in 5 launches; at least 6": lambda rules: setattr(rules.rule[0], "launches", 5),
-    "at which core-to-core latency": lambda rules: setattr(rules.rule[0], "c2c_latency_ns", 0.0),
+    "the core-to-core latency at which": lambda rules: setattr(rules.rule[0], "c2c_latency_ns", 0.0),
     "sizes may be at 0.80": lambda rules: setattr(rules.rule[0], "never_below", 0.8),
     "no gain with its ranges and points": lambda rules: setattr(rules.rule[0], "gain", None),
     "a gain lies outside of its interval": lambda rules: setattr(rules.rule[0].gain, "low", 99.0),
@@ -121,7 +121,7 @@ def test_what_is_not_shown_by_measurements_is_refused(words: str) -> None:
 def test_a_share_that_is_not_stated_is_refused() -> None:
     """Is a file of an older version, which does not say how busy the machine was, not taken for one of a quiet one?"""
     rules = load_rules(DATA)
-    assert any("does not say which share" in one for one in library_problems(rules, library_file_name(rules)))
+    assert any("lacks the share of the cores" in one for one in library_problems(rules, library_file_name(rules)))
 
 
 def test_a_processor_without_a_model_is_noted() -> None:

@@ -6,12 +6,12 @@ import pytest
 
 from nearfield.reproduce.curves import alternatives_of, points_of
 from nearfield.reproduce.outcome import JudgedClaim, JudgedPaper, JudgedStatement, verdict_of_claim
-from nearfield.reproduce.papers import load_paper, paper_files
+from nearfield.reproduce.papers import claims_file_by_paper, load_paper
 from nearfield.reproduce.quotes import fill_in_quotes, quote_names_in
 from nearfield.reproduce.schema import CurveSpec, QuotedNumber
 from nearfield.reproduce.score import further_score_texts, papers_of_score, score_claim, score_papers, score_text
 
-PAPERS = [paper for name in paper_files() if not (paper := load_paper(name)).is_further]
+PAPERS = [paper for name in claims_file_by_paper() if not (paper := load_paper(name)).is_further]
 STATEMENTS = [(paper, claim, s) for paper in PAPERS for claim in paper.claim for s in claim.statement]
 
 
@@ -64,7 +64,7 @@ def test_further_papers_have_a_score_of_their_own() -> None:
     (text,) = further_score_texts([five, further])
     assert text.startswith("Other, a further paper: by weight 0% of what is simulated holds")
     assert further_score_texts([further]) == []
-    assert {load_paper(name).name for name in paper_files()} - {paper.name for paper in PAPERS} == {"Acoll"}
+    assert {load_paper(name).name for name in claims_file_by_paper()} - {paper.name for paper in PAPERS} == {"Acoll"}
 
 
 def test_the_mean_over_a_column_is_of_the_best_of_each_value() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from nearfield.measure.live.switches import DetectableSwitchKind, DetectedSwitch, add_steps, name_switches
-from nearfield.profile.schema import Switch
+from nearfield.profile.schema import ProtocolSwitch
 
 # Control variables that MPI_T names on these MPIs (those that matter, and some that must not be mistaken for them).
 OPEN_MPI_5 = {
@@ -126,5 +126,5 @@ def test_growth_is_no_step() -> None:
 
 def test_given_switches_are_not_changed() -> None:
     """Without any ping-pong, are the protocol switches returned as they are?"""
-    switch = Switch(pair="0-1", distance="shared-l3", bytes=4016, kind="eager-limit", evidence="seen")
+    switch = ProtocolSwitch(pair="0-1", distance="shared-l3", bytes=4016, kind="eager-limit", evidence="seen")
     assert add_steps([switch], [], OPEN_MPI_5) == [switch]

@@ -272,7 +272,7 @@ def test_tables_and_json_say_the_same(tmp_path: Path) -> None:
     slow = found["times"][1]
     assert slow["memory_slowdown"] == 7.5 and slow["cycles"] > 2 * found["times"][0]["cycles"]
     assert f"{slow['cycles']:,.0f}" in done.out
-    assert "20,000 instructions left out; --instructions makes loads of them" in done.out
+    assert "20,000 instructions skipped; --instructions simulates them as loads" in done.out
     assert f"({found['loads']:,} loads, {found['stores']:,} stores)" in done.out
     assert found["accesses"] == found["loads"] + found["stores"] == 20000 and found["complete"]
 

@@ -63,7 +63,7 @@ def test_what_fails_or_is_interrupted_costs_only_itself(machine: Machine, what: 
         assert "failed: made up" in said
         said += done.exception.remedy
     elif what is SystemExit:
-        assert done.exit_code and "what was measured is kept" in said
+        assert done.exit_code and "the measurements are saved" in said
     else:
         assert done.exit_code == 130 and "not done yet: mpich-5.0.2 (5 finished trials)" in said
     folder = Path("site rules")
@@ -87,7 +87,7 @@ def test_all_mpis_needs_a_folder_and_all(machine: Machine) -> None:
     assert tune("--all-mpis", *GRID, "--json").exit_code == 0
     machine.found = [replace(OPENMPI, version="3.0", name="openmpi-3.0")]
     failed = tune("--all-mpis", *GRID)
-    assert failed.exception and "knows no parameters of openmpi 3.0" in failed.output
+    assert failed.exception and "has no parameters of openmpi 3.0" in failed.output
 
 
 def test_the_time_is_announced_before(machine: Machine) -> None:

@@ -60,7 +60,7 @@ def test_no_rule_where_nothing_gains(noise: float, seed: int) -> None:
     defaults then said to be best, unless the measurements are too noisy to exclude a gain of a twentieth?"""
     verdict, _ = tuned(FormulaBenchmark(lambda whole, case: 1.0, noise=noise, seed=seed))
     if isinstance(verdict, UndecidedTable):
-        assert noise == 0.06 and "is not sure" in verdict.reason
+        assert noise == 0.06 and "is not significant" in verdict.reason
     else:
         assert (verdict.parameters, verdict.gain) == ({}, None) and verdict.reason
 

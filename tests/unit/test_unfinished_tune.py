@@ -291,12 +291,12 @@ def test_what_is_damaged_is_measured_again(machine: Machine, damage: Callable[[s
         ('"nearfield":"', '"nearfield":"9.', "nearfield was 9."),
         ("/opt/openmpi/mpirun", "/opt/mpich/mpirun", "the MPI's version was openmpi 5.0.11, and is mpich 5.0.2"),
         ('"version":"5.0.11"', '"version":"5.0.3"', "the MPI's version was openmpi 5.0.3, and is openmpi 5.0.11"),
-        ('"transport":"', '"transport":"pml / ucx ', "what carries messages was pml / ucx"),
+        ('"transport":"', '"transport":"pml / ucx ', "transport was pml / ucx"),
         ('"cpu_model":"', '"cpu_model":"Another', "the machine is another: processor Another"),
         ('"distances":["shared-l3"]}', '"distances":["same-numa"]}', "core distances same-numa, here shared-l3"),
-        ('"knobs":"', '"knobs":"0', "parameters that nearfield knows of this MPI are others now"),
+        ('"knobs":"', '"knobs":"0', "parameters that nearfield has for this MPI have changed"),
         ('"type":"request"', '"type":"reqest"', "the first line"),
-        ('"type":"begin"', '"type":"began"', "where the tune began is damaged"),
+        ('"type":"begin"', '"type":"began"', "the line with the start of the tune is damaged"),
     ],
 )
 def test_what_differs_is_refused(machine: Machine, old: str, new: str, words: str) -> None:

@@ -78,7 +78,7 @@ def test_the_order_of_states_counts_only_those_that_differ() -> None:
 def test_a_step_has_place_sign_and_size() -> None:
     """A step up that is simulated as one down is of the wrong sign."""
     curve = [pair(100, 100, size_bytes=4016), pair(200, 50, size_bytes=4017)]
-    switch = schema.Switch(bytes=4016, kind="single-copy")
+    switch = schema.ProtocolSwitch(bytes=4016, kind="single-copy")
     (step,) = scores.score_steps(curve, [switch], 4016)
     assert step.is_in_place and not step.has_right_sign and step.error == pytest.approx(4)
     (step,) = scores.score_steps([curve[0], pair(200, 180, size_bytes=4017)], [switch], 4096)

@@ -77,7 +77,7 @@ def _reason_not_evaluated(run: ObservedRun, spec: RuleSpec) -> str:
     if spec.needs_recorded_accesses and not run.num_accesses:
         return _NO_RECORDED_ACCESSES
     if spec.needs_program_times and run.assumed_machine:
-        return "nobody waited on a machine that is not here"
+        return "waiting times of the simulated machine are unknown"
     if spec.needs_program_times and not run.has_program_times:
         return f"times are those of a run with {RECORDER_NAMES[run.timing_run.trace.metadata.recorder]}"
     if spec.scenarios and not measured & set(spec.scenarios):
@@ -100,7 +100,8 @@ def _reasons_to_doubt(run: ObservedRun) -> list[str]:
         )
     if run.has_program_times and not run.has_delay_times:
         warnings.append(
-            "this system does not tell how long ranks had no core: waiting may come from other programs on these cores"
+            "this system does not report how long ranks had no core, so other programs on these cores may have "
+            "caused the waiting"
         )
     if run.has_program_times and (sentence := _missing_core_sentence(run)):
         warnings.append(sentence)
@@ -133,9 +134,9 @@ def _make_remarks(run: ObservedRun) -> list[str]:
     if any(one.costs.unanswered_scenarios & measured for one in run.messages):
         remarks.append("to judge more calls, measure the profile again when the machine is quiet")
     if not run.trace.metadata.complete:
-        remarks.append("the observed program did not end well: this is about what it did before")
+        remarks.append("the observed program did not end normally: this covers the part until then")
     if naming_advice := missing_names_advice(
-        site.place.file for sites in run.call_sites for site in sites if not is_named(site.place)
+        site.place.file for sites in run.call_sites for site in sites if not is_resolved_place(site.place)
     ):
         remarks.append(naming_advice)
     return remarks
@@ -151,7 +152,7 @@ def _remedy_by_reason(reason: str) -> str:
     return ""
 
 
-def is_named(place: SourcePlace) -> bool:
+def is_resolved_place(place: SourcePlace) -> bool:
     """Returns whether the source line or the function of a place is known."""
     return bool(place.line or place.function)
 
@@ -159,8 +160,8 @@ def is_named(place: SourcePlace) -> bool:
 def _describe_examined(run: ObservedRun) -> str:
     """Returns a sentence with the numbers of accesses, calls and messages that were examined."""
     messages = sum(one.counts.messages for one in run.messages)
-    calls = sum(call.calls for rank in run.ranks for call in rank.found.calls)
-    sampled = min(rank.found.sampled for rank in run.ranks)
+    calls = sum(call.calls for rank in run.ranks for call in rank.result.calls)
+    sampled = min(rank.result.sampled for rank in run.ranks)
     accesses = format_rounded(run.num_accesses)
     counts_text = f"{accesses} accesses, {calls} MPI calls and {messages} messages of {len(run.ranks)} ranks"
     return f"examined {counts_text}" + (f"; reuse distances from one line in {1 / sampled:.0f}" if sampled < 1 else "")
@@ -169,7 +170,7 @@ def _describe_examined(run: ObservedRun) -> str:
 def _describe_profile(run: ObservedRun) -> str:
     """Returns a sentence on the profile from which losses are computed, and on the run's duration."""
     profile = run.profile
-    hosts = sorted({rank.found.host for rank in run.ranks})
+    hosts = sorted({rank.result.host for rank in run.ranks})
     description = (
         f"{'simulated ' if profile.run.backend == 'sim' else ''}{profile.machine.name}, {profile.run.mpi.name}"
     )

@@ -35,7 +35,7 @@ def derive_grids(run: ObservedRun) -> list[Grid]:
     """Returns the grids derived from a run's halo exchanges, at most one per Cartesian communicator."""
     by_context: dict[int, dict[int, tuple[int, native.Topology]]] = defaultdict(dict)
     for world_rank, rank in enumerate(run.ranks):
-        for topology in rank.found.topologies:
+        for topology in rank.result.topologies:
             by_context[topology.context][topology.rank] = world_rank, topology
     found = (_derive_grid(run, context, members) for context, members in by_context.items())
     return [grid for grid in found if grid]

@@ -76,8 +76,8 @@ def _communicating_calls(run: ObservedRun) -> set[_CallId]:
     """Returns the calls that post messages, wait for messages, or are collectives."""
     calls = {(one.rank, one.counts.call) for one in run.messages}
     for rank_number, rank in enumerate(run.ranks):
-        calls |= {(rank_number, one.call) for one in rank.found.ended_in}
-        calls |= {(rank_number, one.call) for one in rank.found.collectives}
+        calls |= {(rank_number, one.call) for one in rank.result.ended_in}
+        calls |= {(rank_number, one.call) for one in rank.result.collectives}
     return calls
 
 
@@ -89,9 +89,9 @@ def _unjudged_collectives(run: ObservedRun, rules: Collection[RuleSpec]) -> set[
     unjudged = set()
     for rank_number, rank in enumerate(run.ranks):
         calls_with_judged_wait = (
-            {call for one in rank.found.synchronisations for call in one.calls} if judges_waiting else set()
+            {call for one in rank.result.synchronisations for call in one.calls} if judges_waiting else set()
         )
-        for one in rank.found.collectives:
+        for one in rank.result.collectives:
             operation = collective_jump.OPERATION_BY_KIND.get(one.kind)
             is_size_judged = judges_sizes and operation and run.node_costs.collective_times(operation, one.ranks)
             if not is_size_judged and one.call not in calls_with_judged_wait:
@@ -111,4 +111,4 @@ def _calls_at_places(run: ObservedRun, places: Collection[SourcePlace]) -> set[_
 
 def _count_executions(run: ObservedRun, calls: Collection[_CallId]) -> int:
     """Returns how often the given call sites were executed."""
-    return sum(run.ranks[rank].found.calls[call].calls for rank, call in calls)
+    return sum(run.ranks[rank].result.calls[call].calls for rank, call in calls)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from nearfield.advise.run import MessageGroup, MpiCallSite, ObservedRun
 from nearfield.base.estimates import Estimate, sum_of_estimates
@@ -81,17 +81,24 @@ class LossSum:
         )
 
 
-def find_losing_messages(
+class MessageLosses(NamedTuple, Generic[MessageTimes]):
+    """The messages that lose time, and the sum of their losses. `example` is the message group with the most bytes in
+    total."""
+
+    total: LossSum
+    messages: list[MessageGroup]
+    example: MessageGroup
+    example_times: MessageTimes
+
+
+def sum_message_losses(
     messages: Iterable[MessageGroup],
     find_times: Callable[[MessageGroup], MessageTimes | None],
-    find_loss: Callable[[MessageGroup, MessageTimes], Estimate | None] = lambda message, find_times: (
-        find_times[0] - find_times[1]
-    ),
-) -> tuple[LossSum, list[MessageGroup], MessageGroup, MessageTimes] | None:
-    """Sums the losses of those messages that lose time. Returns the sum, these messages, the message group with the
-    most bytes in total, and its times; None if no message loses time. `find_times` returns the time of a message as the
-    program sends it, followed by the time of a better way; `find_loss` returns the loss, by default the difference of
-    both times."""
+    find_loss: Callable[[MessageGroup, MessageTimes], Estimate | None] = lambda _, times: times[0] - times[1],
+) -> MessageLosses[MessageTimes] | None:
+    """Sums the losses of those messages that lose time; returns None if there are none. `find_times` returns the time
+    of a message as the program sends it, followed by the time of a better way; `find_loss` returns the loss, by default
+    the difference of both times."""
     lost, losing = LossSum(), []
     for one in messages:
         times = find_times(one)
@@ -102,14 +109,14 @@ def find_losing_messages(
     if not losing:
         return None
     example, example_times = max(losing, key=lambda pair: pair[0].counts.bytes * pair[0].counts.messages)
-    return lost, [one for one, _ in losing], example, example_times
+    return MessageLosses(lost, [one for one, _ in losing], example, example_times)
 
 
 def delay_without_core_ns(run: ObservedRun, waiting_rank: int, site: MpiCallSite, awaited_ranks: Iterable[int]) -> int:
     """Returns how much of a rank's waiting time at a source line may be due to a lack of cores, in ns. This is the time
     in which the rank was ready but had no core in these calls, plus the time in which the ranks that it waits for had
     no core anywhere in the run. Returns 0 if the system does not report such times."""
-    calls_and_sites = zip(run.ranks[waiting_rank].found.calls, run.call_sites[waiting_rank], strict=False)
+    calls_and_sites = zip(run.ranks[waiting_rank].result.calls, run.call_sites[waiting_rank], strict=False)
     return sum(call.delayed_ns for call, at_site in calls_and_sites if at_site == site) + sum(
         map(run.time_without_core_ns, awaited_ranks)
     )
@@ -146,8 +153,8 @@ def message_size_text(messages: Sequence[MessageGroup]) -> str:
 
 
 def mean_reuse_distance(messages: Sequence[MessageGroup]) -> float:
-    """Returns the mean reuse distance in bytes, over those cache lines of the messages that were no longer in L1; 0 if
-    all were."""
+    """Returns the mean reuse distance in bytes, over those cache lines of the messages that missed L1; 0 if none
+    missed."""
     lines = sum(sum(one.counts.reach.lines[1:]) for one in messages)
     return sum(sum(one.counts.reach.bytes[1:]) for one in messages) / lines if lines else 0.0
 

@@ -97,7 +97,7 @@ class ObservedRun:
     @property
     def num_accesses(self) -> int:
         """Returns the number of recorded loads and stores of all ranks."""
-        return sum(rank.found.accesses for rank in self.ranks)
+        return sum(rank.result.accesses for rank in self.ranks)
 
     @property
     def timing_run(self) -> ObservedRun:
@@ -107,11 +107,11 @@ class ObservedRun:
     @property
     def has_delay_times(self) -> bool:
         """Returns whether the run from which times are taken reports how long its ranks had no core."""
-        return all(rank.found.delays for rank in self.timing_run.ranks)
+        return all(rank.result.delays for rank in self.timing_run.ranks)
 
     def time_without_core_ns(self, rank: int) -> int:
         """Returns how long a rank was ready to run but had no core, in ns, in the run from which times are taken."""
-        counts = self.timing_run.ranks[rank].found
+        counts = self.timing_run.ranks[rank].result
         return counts.delayed_between_ns + sum(call.delayed_ns for call in counts.calls)
 
     @property
@@ -156,7 +156,7 @@ def read_run(
         )
     ranks = _analyze_streams(trace, cache_sizes_bytes, progress)
     lines = read_lines(trace)
-    sites = [[_site_of_call(call, lines) for call in rank.found.calls] for rank in ranks]
+    sites = [[_site_of_call(call, lines) for call in rank.result.calls] for rank in ranks]
     messages = [
         MessageGroup(
             number, sites[number][one.call],
@@ -165,7 +165,7 @@ def read_run(
             one, _num_lines_by_place(rank, one, lines),
         )
         for number, rank in enumerate(ranks)
-        for one in rank.found.messages
+        for one in rank.result.messages
     ]  # fmt: skip
     timing_run = read_run(timing_trace, profile) if timing_trace else None
     return ObservedRun(
@@ -223,7 +223,7 @@ def _num_lines_by_place(
     num_lines_by_place: Counter[SourcePlace] = Counter()
     for site, count in messages.sites.items():
         number, offset = rank.sites[site]
-        path = rank.found.objects[number]
+        path = rank.result.objects[number]
         line = line_of(lines, (path, offset))
         if line.number:
             num_lines_by_place[_place_of_line(line)] += count
@@ -232,7 +232,7 @@ def _num_lines_by_place(
 
 def _rank_seconds(run: ObservedRun, rank_number: int) -> float:
     """Returns the time of a rank without hooks in s. It is estimated if the run had hooks."""
-    counts = run.ranks[rank_number].found
+    counts = run.ranks[rank_number].result
     in_calls_ns: float = sum(call.time_ns for call in counts.calls)
     if not run.num_accesses:
         return (counts.between_calls_ns + in_calls_ns) / 1e9

@@ -69,7 +69,7 @@ def _drop_node_files(plan: LaunchPlan, argv: Sequence[str]) -> list[str]:
         del plan.variables[name]
     return [
         "the MPI chooses its algorithms of collectives itself, since other nodes may not have the file that selects "
-        "them; NEARFIELD_ALL_NODES=1 says that they have it"
+        "them; set NEARFIELD_ALL_NODES=1 if all nodes have the file"
     ]
 
 
@@ -81,7 +81,9 @@ def _first_use_notice(plan: LaunchPlan) -> list[str]:
         return []
     disk_cache.store_value("told", settings, True)
     values = ", ".join(f"{name} = {value}" for name, value in plan.variables.items())
-    return [f"these rules were made on another host ({plan.tuned_on_host!r}) and set, as is said this once: {values}"]
+    return [
+        f"these rules were made on another host ({plan.tuned_on_host!r}) and set, which is printed only once: {values}"
+    ]
 
 
 def _cache_key(argv: Sequence[str], rules_path: Path | None, force: bool, mpi_name: str | None) -> list[Any] | None:

@@ -63,17 +63,18 @@ def find_changed_latencies(latencies: Iterable[RecordedLatency]) -> tuple[str, l
     return "", warnings
 
 
-def _describe_changed_latency(recorded: RecordedLatency, now_ns: float) -> str:
+def _describe_changed_latency(recorded_latency: RecordedLatency, now_ns: float) -> str:
     return (
-        f"the core-to-core latency of cores {recorded.pair} is {now_ns:.0f} ns now, and was {recorded.recorded_ns:.0f} "
-        "ns when this was tuned: this run is the baseline (tune again, or use the rules all the same with --force)"
+        f"the core-to-core latency of cores {recorded_latency.pair} is {now_ns:.0f} ns now, and was "
+        f"{recorded_latency.recorded_ns:.0f} ns when this was tuned: this run is the baseline (tune again, or use the "
+        "rules all the same with --force)"
     )
 
 
-def _describe_unknown_latency(recorded: RecordedLatency) -> str:
+def _describe_unknown_latency(recorded_latency: RecordedLatency) -> str:
     why = (
-        f"the core-to-core latency of cores {recorded.pair} cannot be measured now"
-        if recorded.recorded_ns
-        else f"the rules do not say which core-to-core latency cores {recorded.pair} had when they were found"
+        f"the core-to-core latency of cores {recorded_latency.pair} cannot be measured now"
+        if recorded_latency.recorded_ns
+        else f"the rules do not say which core-to-core latency cores {recorded_latency.pair} had when they were found"
     )
     return f"{why}, so it is not known whether they hold now (--force uses them without this warning)"

@@ -41,7 +41,8 @@ _EAGER_NOTE = (
     "Eager messages are not counted: the MPI copies them itself. Of a message that it copies in parts, each counts."
 )
 _BASELINE_NOTE = (
-    "with the MPI's defaults the kernel copies them, and what is below the MPI's own limit goes twice, through shared "
+    "with the MPI's defaults the kernel copies them, and messages below the MPI's limit are copied twice, through "
+    "shared "
     "memory"
 )
 _HEAP_OFF_SENTENCE = (

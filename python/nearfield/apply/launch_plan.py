@@ -60,7 +60,7 @@ def merge_environment(plan: LaunchPlan, inherited_environment: Mapping[str, str]
     for name, value in plan.variables.items():
         if name in inherited_environment and name not in EXTENDED_VARIABLES:
             made.notes.append(
-                f"{name} = {inherited_environment[name]} stays, as it was set before (the rules have {value})"
+                f"{name} = {inherited_environment[name]} was set before and is not changed (the rules have {value})"
             )
         else:
             made.environment[name] = value
@@ -69,5 +69,5 @@ def merge_environment(plan: LaunchPlan, inherited_environment: Mapping[str, str]
         why = f" ({plan.no_variables_reason})" if plan.no_variables_reason else ""
         made.warnings.append(f"the defaults of this MPI are best here; nothing is set{why}")
     elif not made.environment:
-        made.notes.append("nothing is set beside what was set before")
+        made.notes.append("nothing is set except the variables that were set before")
     return made

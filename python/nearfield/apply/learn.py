@@ -108,7 +108,7 @@ def read_call_counts(folder: Path) -> tuple[list[CallCount], int]:
         )
     if len(seen) < expected:
         raise MeasurementError(
-            f"{len(seen)} of {expected} ranks said what they called",
+            f"{len(seen)} of {expected} ranks reported their collective calls",
             "other nodes must see this folder, and all ranks must call MPI_Finalize",
         )
     return counts, expected

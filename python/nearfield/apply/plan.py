@@ -136,7 +136,7 @@ def require_matching_rules(rules: Rules, detected_mpi: DetectedMpi, rules_source
         raise UsageError(
             f"the rules in {rules_source} do not fit: {'; '.join(reasons)}",
             f"make rules for this MPI here: {_tune_command_line(detected_mpi)}   and take them with --rules "
-            f"{paths.DEFAULT_RULES_FOLDER}, or use these all the same with --force",
+            f"{paths.DEFAULT_RULES_FOLDER}, or use these anyway with --force",
         )
 
 

@@ -27,7 +27,7 @@ from nearfield.mpi import Installation
 from nearfield.rules.applicability import machine_differences, make_machine_table, rules_mismatches
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import MIN_GAIN, find_violations
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES
 from nearfield.rules.knobs import version_numbers
 from nearfield.rules.schema import (
@@ -42,7 +42,7 @@ MAX_FILE_BYTES = 1 << 20
 MAX_BUSY_SHARE = 0.05  # of the cores' time that other programs may have taken while a file of the library was measured
 MIN_PLACEMENT_SHARE = 0.8  # of the measurements, at the most frequent core-to-core latency
 DOWNLOAD_LIMIT_S, DOWNLOAD_READ_LIMIT_S = 60.0, 20.0
-_LIBRARY_FILE_REMEDY = "mend the file, or tune anew: see the README of the rules library"
+_LIBRARY_FILE_REMEDY = "correct the file, or tune again: see the README of the rules library"
 
 
 # ---- reading files, of the library and of strangers
@@ -223,7 +223,7 @@ def _name_problems(rules: Rules, name: str) -> Iterator[str]:
 def _disturbance_problems(rules: Rules) -> Iterator[str]:
     """Yields the reasons why the machine was not quiet, or may not have been, while the rules were measured."""
     if "busy_share" not in rules.model_fields_set:
-        yield "it does not say which share of the cores' time other programs took (busy_share)"
+        yield "it lacks the share of the cores' time that other programs took (busy_share)"
     if rules.busy_share > MAX_BUSY_SHARE:
         yield (
             f"other programs took {rules.busy_share:.0%} of the cores' time while it was measured, and at most "
@@ -238,7 +238,7 @@ def _disturbance_problems(rules: Rules) -> Iterator[str]:
 
 def _machine_problems(rules: Rules) -> Iterator[str]:
     if not (rules.machine.cpu_model.strip() and rules.machine.cache_bytes and rules.machine.distances):
-        yield "it does not say on which processor, caches and distances of cores it was measured"
+        yield "it lacks the processor, the caches or the core distances on which it was measured"
     tuned = [rule.distance for rule in rules.rule]
     missing = [distance for distance in rules.machine.distances if distance not in tuned]
     if missing or len(set(tuned)) < len(tuned):
@@ -260,12 +260,12 @@ def _gain_problems(rule: RuleTable) -> Iterator[str]:
     """Yields the reasons why the measurements of a rule do not support its gain."""
     if not rule.parameters:
         if not rule.reason:
-            yield "it does not say why the defaults are best"
+            yield "it lacks the reason why the defaults are best"
         return
     if rule.launches < MIN_CONFIRMING_LAUNCHES:
         yield f"confirmed in {rule.launches} launches; at least {MIN_CONFIRMING_LAUNCHES} are needed"
     if not rule.c2c_latency_ns:
-        yield "it does not say at which core-to-core latency it was measured"
+        yield "it lacks the core-to-core latency at which it was measured"
     if rule.never_below < MIN_GAIN:
         yield f"sizes may be at {rule.never_below:.2f} of the baseline's speed; the library promises {MIN_GAIN:.2f}"
     if not rule.gain or not rule.point or not rule.range:
@@ -282,7 +282,7 @@ def _gain_problems(rule: RuleTable) -> Iterator[str]:
         yield f"{pattern} of {format_bytes(size)} is at {slower[0].gain.value:.2f} of the baseline's speed"
 
 
-def _is_valid_interval(gain: GainTable) -> bool:
+def _is_valid_interval(gain: StoredGain) -> bool:
     return gain.low <= gain.value <= gain.high
 
 

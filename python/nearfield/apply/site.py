@@ -33,7 +33,7 @@ _SITE_FOLDERS = ("", "lib", RULES_FOLDER, "modulefiles", "share")
 _NODE_TYPE_KEYS = ("mpi", "processor", "cache_bytes", "distances")  # keys of a rules file that identify MPI and node
 _OTHER_FOLDER_REMEDY = "choose another folder, or run this as its owner"
 _SETTINGS_TEXT = """\
-# What holds for all users of this folder (docs: reference/site.md). An update does not overwrite this file.
+# Settings for all users of this folder (docs: reference/site.md). An update does not overwrite this file.
 #   off = REASON   the library does nothing in any process that starts from now on
 #   log = FILE     adds a line of JSON for each node of each job
 """
@@ -41,7 +41,7 @@ _MODULEFILE_TEXT = """\
 #%Module1.0
 proc ModulesHelp { } {
     puts stderr "Rules of nearfield for MPI on this cluster: each node takes those of its type."
-    puts stderr "NEARFIELD_OFF=1 switches them off for a job, NEARFIELD_VERBOSE=1 says which are used."
+    puts stderr "NEARFIELD_OFF=1 switches them off for a job, NEARFIELD_VERBOSE=1 prints which are used."
 }
 module-whatis "Faster MPI inside a node, by the rules of nearfield for this type of node"
 # This folder is found by the place of this file, so it may be moved.
@@ -58,7 +58,7 @@ _TASK_PROLOG_TEXT = """\
 [ "${NEARFIELD_OFF:-0}" = 0 ] || exit 0
 library=$(cd "$(dirname "$0")/.." && pwd)/LIBRARY
 [ -r "$library" ] || exit 0
-# nearfield's own commands, and what it has exported for the job, set rules themselves.
+# nearfield's own commands and the environments that it exports for a job set the rules themselves.
 [ "${NEARFIELD_SITE:-1}${NEARFIELD_HEAP+x}" = 1 ] || exit 0
 case ":${LD_PRELOAD:-}:" in *:"$library":*) exit 0 ;; esac
 echo "export LD_PRELOAD=$library${LD_PRELOAD:+:$LD_PRELOAD}"

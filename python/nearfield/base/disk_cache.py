@@ -37,7 +37,7 @@ def cache_root() -> Path:
         home = None
     if home is None or not home.is_dir():
         remedy = "set HOME, or NEARFIELD_CACHE to a folder for it"
-        raise UsageError("there is no home folder in which nearfield could keep its cache", remedy)
+        raise UsageError("there is no home folder for nearfield's cache", remedy)
     return home / ".cache" / "nearfield"
 
 

@@ -28,16 +28,16 @@ class Journal:
         self._file: FileIO | None = None
 
     @contextmanager
-    def open_locked(self, busy: UsageError, *, private: bool = False) -> Iterator[Self]:
+    def open_locked(self, busy: UsageError, *, is_private: bool = False) -> Iterator[Self]:
         """Context manager: opens or creates the file and locks it by flock. Raises `busy` if another process has locked
-        it. With `private`, raises ProfileError if another user may write to the file."""
+        it. With `is_private`, raises ProfileError if another user may write to the file."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with os_errors_as_profile_errors(self.path, self._remedy):
-            self._file = FileIO(os.open(self.path, flags, 0o600 if private else 0o666), "r+")
+            self._file = FileIO(os.open(self.path, flags, 0o600 if is_private else 0o666), "r+")
         with self._file:
             status = os.fstat(self._file.fileno())
             is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
-            if private and not is_ours:
+            if is_private and not is_ours:
                 raise ProfileError(
                     f"{self.path} is in the way: it is not a file that only you may write",
                     f"remove it, or {self._remedy}",

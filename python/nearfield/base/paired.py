@@ -66,9 +66,9 @@ class Gain(Estimate):
         return Gain(self.value, low, high, self.n)
 
 
-def paired_gain(baseline: Sequence[float], other: Sequence[float]) -> Gain:
+def paired_gain(baseline: Sequence[float], tuned_samples: Sequence[float]) -> Gain:
     """Returns the gain from pairs of times, or of other numbers of which smaller is better."""
-    ratio = _native.paired_ratio(other, baseline)
+    ratio = _native.paired_ratio(tuned_samples, baseline)
     return Gain(ratio.value, ratio.low, ratio.high, ratio.n)
 
 

@@ -32,7 +32,8 @@ Model = TypeVar("Model", bound=Table)
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 _MEND_OR_MEASURE_REMEDY = (
-    f"Mend that line if the file was edited by hand; otherwise measure anew with: {own_command.command_line('probe')}"
+    "Correct that line if the file was edited by hand; otherwise measure again with: "
+    f"{own_command.command_line('probe')}"
 )
 
 
@@ -121,7 +122,7 @@ def _check_schema_version(version: Any, newest: int, path: Path, *, by_hand: boo
             return
         raise ProfileError(
             f"{path} has no schema_version: nearfield did not write it",
-            f"Give a folder that this wrote: {own_command.command_line('probe')}",
+            f"Name a folder that was written by: {own_command.command_line('probe')}",
         )
     if version > newest:
         raise ProfileError(

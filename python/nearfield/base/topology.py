@@ -13,8 +13,8 @@ from typing import Any, Literal
 from nearfield import _native
 from nearfield.base.errors import UsageError
 
-# Classes of distance between two PUs, nearest first: the first class whose object covers both PUs
-# (src/topology/distance.hpp).
+# Classes of distance between two PUs, nearest first. Each class is a type of hardware object; two PUs belong to the
+# first class that has an object which contains both (src/topology/distance.hpp).
 CORE_DISTANCES: tuple[str, ...] = _native.DISTANCES
 
 SYNTHETIC_EXAMPLE = "package:2 l3:4 core:8 pu:2"
@@ -24,7 +24,7 @@ _SYNTHETIC_TYPES = (
 )  # fmt: skip
 
 
-_CAPTURE_REMEDY = "Capture the machine anew there: lstopo FILE.xml"
+_CAPTURE_REMEDY = "Capture the machine again there: lstopo FILE.xml"
 
 CacheKind = Literal["data", "unified", "instruction"]
 

@@ -20,9 +20,9 @@ MAX_REPORTED_ERRORS = 40  # maximum number of errors in one message
 class ValidationErrors(ValueError):
     """Raised by a check of several keys. `found` holds one message per contradiction."""
 
-    def __init__(self, found: list[str]) -> None:
-        super().__init__("; ".join(found))
-        self.found = found
+    def __init__(self, sentences: list[str]) -> None:
+        super().__init__("; ".join(sentences))
+        self.found = sentences
 
 
 def error_messages(error: ValidationError, model: type[BaseModel]) -> list[str]:
@@ -37,9 +37,9 @@ def error_messages(error: ValidationError, model: type[BaseModel]) -> list[str]:
     return found
 
 
-def format_error_list(found: Iterable[str]) -> str:
+def format_error_list(errors: Iterable[str]) -> str:
     """Returns a single error message unchanged, and several messages as a list with one line each."""
-    lines = list(dict.fromkeys(found))
+    lines = list(dict.fromkeys(errors))
     if len(lines) == 1:
         return lines[0]
     shown = "".join(f"\n  {line}" for line in lines[:MAX_REPORTED_ERRORS])

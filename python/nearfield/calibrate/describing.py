@@ -55,9 +55,9 @@ class CalibratedDescription:
         }
 
 
-def is_time_reproduced(measured: Estimate, simulated: float) -> bool:
+def is_time_reproduced(measured_time: Estimate, simulated_ns: float) -> bool:
     """Returns whether the simulated time deviates from the measured one by at most MAX_DEVIATION."""
-    return simulated > 0 and abs(math.log(simulated / measured.value)) <= math.log1p(MAX_DEVIATION)
+    return simulated_ns > 0 and abs(math.log(simulated_ns / measured_time.value)) <= math.log1p(MAX_DEVIATION)
 
 
 def describe_places(
@@ -99,7 +99,7 @@ def _set_names(machine: DescribedMachine, host: Machine, path: Path, profile: Pr
     machine.study = f"{on}; {profile.path}" if profile else on
 
 
-def format_description_file(description: CalibratedDescription, notes: list[str], disturbed: str) -> str:
+def format_description_file(description: CalibratedDescription, notes: list[str], disturbance: str) -> str:
     """Returns the text of the description's TOML file: notes as comments, followed by the machine's tables."""
     head = ["This machine, calibrated by micro-benchmarks; nearfield's docs/reference/machine.md lists the keys."]
     if description.place:
@@ -108,7 +108,7 @@ def format_description_file(description: CalibratedDescription, notes: list[str]
             f"The two cores are {place.flag_ns.value:.0f} ns apart ({place.share_of_samples:.0%} of the samples of "
             "this file)."
         )
-    head += [f"Disturbed: {disturbed}."] * bool(disturbed) + [f"{note[:1].upper()}{note[1:]}." for note in notes]
+    head += [f"Disturbed: {disturbance}."] * bool(disturbance) + [f"{note[:1].upper()}{note[1:]}." for note in notes]
     head.append("How far simulated messages are from measured ones:")
     head.append(
         f"  {own_command.command_line('machine', 'validate', description.path, '--against', 'nearfield-profile')}"

@@ -157,7 +157,8 @@ class _MachineFit:
         set_bytes = cache["line_bytes"]["value"] * cache["ways"]["value"]
         available_bytes = max(1, round(math.sqrt(size_range[0] * size_range[1]) / set_bytes)) * set_bytes
         probe = (
-            f"chains get slower beyond {format_bytes(size_range[0])}: others use the rest of what the topology states"
+            f"chains get slower beyond {format_bytes(size_range[0])}: other cores use the rest of the capacity in "
+            "the topology"
         )
         names = [f"chains of {format_bytes(sizes[0])} to {format_bytes(sizes[-1])}"]
         size = Estimate(available_bytes, float(size_range[0]), float(size_range[1]))

@@ -238,10 +238,10 @@ def _size_between_caches(nearer: int, size: int) -> int:
     return size // 2 if not nearer else min(4 * nearer, (nearer + size) // 2) // (4 * KIB) * (4 * KIB)
 
 
-def _geometric_sizes(first: int, last: int) -> Iterator[int]:
-    """Yields sizes from `first` to `last`, two per doubling, rounded down to pages."""
-    size = float(first)
-    while size <= last * 1.01:
+def _geometric_sizes(min_bytes: int, max_bytes: int) -> Iterator[int]:
+    """Yields sizes from `min_bytes` to `max_bytes`, two per doubling, rounded down to pages."""
+    size = float(min_bytes)
+    while size <= max_bytes * 1.01:
         yield int(size) // (4 * KIB) * (4 * KIB)
         size *= 2**0.5
 

@@ -69,7 +69,7 @@ def _to_user_error(error: OSError) -> NearfieldError | None:
         return NearfieldError(what, "free some, raise the limit (ulimit), or set TMPDIR to a folder with room")
     if isinstance(error.filename, (str, bytes, os.PathLike)):
         return ProfileError(
-            f"{os.fsdecode(error.filename)}: {error.strerror}", "name another file or folder, or mend this one"
+            f"{os.fsdecode(error.filename)}: {error.strerror}", "name another file or folder, or correct this one"
         )
     if isinstance(error, FileNotFoundError) and _is_current_folder_removed():
         return UsageError("the current folder does not exist any more", "change to another folder: cd")

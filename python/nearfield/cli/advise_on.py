@@ -74,7 +74,7 @@ def simulate_on(trace: Trace, machine: DescribedMachine, nodes: int | None) -> A
     def cluster_of(ranks: int) -> Cluster:
         return Cluster(machine, node_count, ranks_per_node(ranks, node_count), (BASE_POLICY,), (1.0,))
 
-    done = simulate_trace(
+    result = simulate_trace(
         trace, SimulationParameters(cluster_of, (BASE_POLICY,), (1.0,), (), num_usable_cores()), SingleShard()
     )
-    return AssumedMachine(node_count, done.found.time_ns()[0][0] / 1e9)
+    return AssumedMachine(node_count, result.replay.time_ns()[0][0] / 1e9)

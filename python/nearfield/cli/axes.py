@@ -25,12 +25,12 @@ def parse_sizes(text: str) -> list[int]:
     return sorted(set(sizes))
 
 
-def parse_counts(text: str, what: str) -> list[int]:
-    """Parses '8,64' to [8, 64], ascending. `what` is the option's name for error messages, such as 'nodes'."""
+def parse_counts(text: str, value_name: str) -> list[int]:
+    """Parses '8,64' to [8, 64], ascending. `value_name` is the option's name for error messages, such as 'nodes'."""
     counts = []
-    for part in _split_option_value(text, f"--{what}"):
+    for part in _split_option_value(text, f"--{value_name}"):
         if not (part.isascii() and part.isdecimal() and 0 < int(part) < 1 << 31):
-            raise UsageError(f"--{what} {part}: not a number of {what}", "Write 64, or 8,64 for a sweep.")
+            raise UsageError(f"--{value_name} {part}: not a number of {value_name}", "Write 64, or 8,64 for a sweep.")
         counts.append(int(part))
     return sorted(set(counts))
 

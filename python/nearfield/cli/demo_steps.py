@@ -78,7 +78,7 @@ def run_step(name: str, arguments: list[str]) -> int:
             for number, handler in old.items():
                 signal.signal(number, handler)
     if signals:
-        err.print(f"stopped; to go on: {own_command.command_line('demo', *sys.argv[2:])}", markup=False)
+        err.print(f"stopped; to continue: {own_command.command_line('demo', *sys.argv[2:])}", markup=False)
         raise typer.Exit(128 + signals[0])
     return code
 
@@ -98,7 +98,7 @@ def _print_lines(name: str, lines: Iterable[str]) -> None:
     """Prints the output lines of a step, and a line at intervals while the step is silent."""
     begun = time.monotonic()
     for line in lines_or_silence(lines):
-        text = f"{name}: still at work after {time.monotonic() - begun:.0f} s" if line is None else line
+        text = f"{name}: still running after {time.monotonic() - begun:.0f} s" if line is None else line
         err.print(text, markup=False)
 
 
@@ -136,4 +136,4 @@ def describe_rules(rules: Path, code: int) -> str:
     gains = [f"{rule.distance} {rule.gain.value:.2f}x" for rule in found.rule if rule.parameters and rule.gain]
     if gains:
         return f"messages become faster: {', '.join(gains)} ({rules})"
-    return f"no settings that are surely better than the MPI's own ({rules})"
+    return f"no settings that are significantly better than the MPI's own ({rules})"

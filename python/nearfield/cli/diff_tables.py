@@ -16,8 +16,8 @@ from nearfield.base.errors import NOT_DECIDED_EXIT_CODE
 from nearfield.base.units import format_ratio, format_value
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
-    Change,
     Comparison,
+    RecordChange,
     UnmatchedValues,
     count_agreeing_times,
     find_unmatched_values,
@@ -160,7 +160,7 @@ def _summary_table(comparison: Comparison) -> Table:
     return table
 
 
-def _changes_table(changes: list[Change]) -> list[RenderableType]:
+def _changes_table(changes: list[RecordChange]) -> list[RenderableType]:
     if not changes:
         return []
     numbers = (Column(heading, right=True) for heading in ("A", "B", "B/A"))
@@ -179,7 +179,7 @@ def _changes_table(changes: list[Change]) -> list[RenderableType]:
     ]
 
 
-def _ratio_text(change: Change) -> str:
+def _ratio_text(change: RecordChange) -> str:
     if change.ratio is None:
         return "-"
     return f"{format_ratio(change.ratio.value)} ({change.ratio.low:.2f} to {change.ratio.high:.2f})"

@@ -89,7 +89,7 @@ def start_run(
             "--learn counts collectives while the MPI does them", "leave out --explain, --log, --collectives"
         )
     if (collectives or learn) and rules is None and not default_rules_path().exists():
-        loaded = "the shared heap and the collectives of a node are" if collectives else "what counts collectives is"
+        loaded = "the shared heap and the collectives of a node are" if collectives else "the counter of collectives is"
         made = AppliedRules(notes=[f"there are no rules; only {loaded} loaded"])
     else:
         made = cached_launch_plan(argv, rules, force, mpi_name)

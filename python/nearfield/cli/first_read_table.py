@@ -13,10 +13,10 @@ from nearfield.observe.replay import Replay
 from nearfield.ui.terminal import Column, Table, Terminal
 
 
-def print_first_reads(found: Replay) -> None:
+def print_first_reads(replay: Replay) -> None:
     """Prints, for each line that receives data, how long the data lies before it is read."""
     out = Terminal()
-    lines = received_data(found)
+    lines = received_data(replay)
     if not lines:
         out.print("\nno data was received")
         return
@@ -39,10 +39,10 @@ def print_first_reads(found: Replay) -> None:
         "there to the load of each cache line; means, by the base policy; never read: share of the bytes in lines that "
         "are overwritten before they are loaded, or never loaded[/dim]"
     )
-    waiting = format_bytes(mean_unread_bytes(found), digits=3)
+    waiting = format_bytes(mean_unread_bytes(replay), digits=3)
     out.print(f"a node holds {waiting} of received data that its ranks have yet to read, as the mean over the time")
 
 
-def first_reads_as_dict(found: Replay) -> dict[str, Any]:
+def first_reads_as_dict(replay: Replay) -> dict[str, Any]:
     """Returns the results for --json, with the sums of ReceivedData."""
-    return {"received": [asdict(one) for one in received_data(found)], "mean_unread_bytes": mean_unread_bytes(found)}
+    return {"received": [asdict(one) for one in received_data(replay)], "mean_unread_bytes": mean_unread_bytes(replay)}

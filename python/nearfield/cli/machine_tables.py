@@ -21,7 +21,7 @@ CACHE_COLUMNS = ("size_bytes", "ways", "line_bytes", "sub_blocks", "shared_by", 
 def machines_table(rows: list[dict[str, Any]]) -> Table:
     """Returns a table that lists machines."""
     columns = map(Column, ("cores", "caches", "nodes", "free", "for"))
-    table = Table(Column("name", key=True), *columns, Column("what it is", prose=True))
+    table = Table(Column("name", key=True), *columns, Column("description", prose=True))
     for row in rows:
         cells = (row["cores"], ", ".join(format_bytes(size, 3) for size in row["cache_bytes"]), row["nodes"])
         table.add_row(row["name"], *(str(cell or "-") for cell in cells), str(row["free"]), " ".join(row["for"]),
@@ -59,11 +59,15 @@ def print_check(machine: DescribedMachine, compared: list[ComparisonWithFile]) -
         Terminal().print(f"  {one.what}: {one.simulated:.4g} {one.unit}, described {one.described:.4g}{mark}")
 
 
-def difference_text(one: ComparisonWithFile) -> str:
+def difference_text(comparison: ComparisonWithFile) -> str:
     """Returns a text that explains how a simulated time or rate differs from the described one, and which key is the
     cause."""
-    numbers = f"{one.simulated:.4g} {one.unit} when simulated, and {one.described:.4g} described"
-    return f"{one.what} is {numbers}, because {one.cause}" if one.cause else f"{one.what} is {numbers}"
+    numbers = f"{comparison.simulated:.4g} {comparison.unit} when simulated, and {comparison.described:.4g} described"
+    return (
+        f"{comparison.what} is {numbers}, because {comparison.cause}"
+        if comparison.cause
+        else f"{comparison.what} is {numbers}"
+    )
 
 
 def check_as_dict(machine: DescribedMachine, compared: list[ComparisonWithFile]) -> dict[str, Any]:
@@ -103,7 +107,7 @@ def print_machine(machine: DescribedMachine, verbose: bool, console: Terminal) -
                 f"[bold]{section}[/bold] " + escape(", ".join(_format_fact(key, fact) for key, fact in pairs))
             )
     if free := _free_parameters(machine):
-        console.print("\n[bold]free parameters[/bold]: nobody states them")
+        console.print("\n[bold]free parameters[/bold]: no source states them")
         console.print(_sources_table(free))
 
 

@@ -118,7 +118,7 @@ MemorySlowdown = Annotated[
         "--memory-slowdown", help="Memory slowdown factors, e.g. 1,7.5; for a program or a trace at most four."
     ),
 ]
-Frequency = Annotated[
+FrequencyGhz = Annotated[
     float | None,
     typer.Option("--frequency", metavar="GHZ", help="Core frequency; memory keeps its bytes and latency in cycles."),
 ]

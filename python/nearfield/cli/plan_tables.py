@@ -23,7 +23,8 @@ from nearfield.plan.words import (
 from nearfield.ui.terminal import Column, Table, Terminal
 
 LEGEND = (
-    "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: what it waits "
+    "time: of an exchange, on the slowest rank. node: ranks of one node. box: cells of that rank. faces: its waiting "
+    "time "
     "for, per dimension.\npieces: the shortest contiguous ones of a face. The last dimension is contiguous (C order)."
 )
 
@@ -34,10 +35,10 @@ def unequal_boxes_note(best: Plan, extents: list[int], ranks: int) -> list[str]:
     return [f"Its boxes are not equal: the slowest rank has {factor:.2f}x of the mean cells."] if factor else []
 
 
-def print_plans(known: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
+def print_plans(costs: CostModel, plans: list[Plan], notes: list[str], dimensions: int, top: int) -> None:
     """Prints the costs, the best `top` splits, the notes and the verdict."""
     console = Terminal()
-    console.print(f"costs of {escape(known.origin)}\n{escape(costs_text(known.costs))}\n")
+    console.print(f"costs of {escape(costs.origin)}\n{escape(costs_text(costs.costs))}\n")
     listed = fastest_plan_per_split(plans)
     console.print(plans_table(listed[:top], dimensions))
     console.print(f"[dim]{LEGEND}[/dim]")
@@ -61,12 +62,12 @@ def plans_table(plans: list[Plan], dimensions: int) -> Table:
     return table
 
 
-def as_dict(known: CostModel, plans: list[Plan], dimensions: int) -> dict[str, Any]:
+def as_dict(costs: CostModel, plans: list[Plan], dimensions: int) -> dict[str, Any]:
     """Returns the plans for --json."""
     return {
-        "origin": known.origin,
-        "notes": known.notes,
-        "costs": costs_dict(known.costs),
+        "origin": costs.origin,
+        "notes": costs.notes,
+        "costs": costs_dict(costs.costs),
         "verdict": verdict_text(plans, dimensions),
         "plans": [plan_dict(plan, dimensions) for plan in plans],
     }

@@ -52,8 +52,8 @@ def check_options(typed: Iterable[str], *, resume: bool, simulated: bool) -> Non
         option = f"--{name.removesuffix('_name').strip('_').replace('_', '-')}"
         if resume and name not in RESUME_PARAMETERS:
             raise UsageError(
-                f"--resume completes what was asked for; {option} cannot change that",
-                "leave it out, or start anew with --overwrite",
+                f"--resume completes the same request; {option} cannot change that",
+                "leave it out, or start again with --overwrite",
             )
         if simulated and name in LIVE_ONLY_PARAMETERS:
             raise UsageError(f"{option} is for measuring; with --on nothing is measured", "Leave it out.")
@@ -72,7 +72,7 @@ def run(out: Path, request: Request, *, resume: bool, overwrite: bool, jobs: int
         err.print("stopped before anything was simulated")
     elif not outcome.is_complete:
         again = escape(own_command.command_line("probe", "--resume", "-o", out))
-        err.print(f"stopped; the finished cases are in [bold]{folder}[/bold]. To go on: {again}")
+        err.print(f"stopped; the finished cases are in [bold]{folder}[/bold]. To continue: {again}")
     else:
         err.print(f"simulated profile: [bold]{folder}[/bold]   next: {escape(own_command.command_line('report', out))}")
     raise typer.Exit(outcome.exit_code)
@@ -84,7 +84,7 @@ def list_scenarios(as_json: bool) -> None:
     if as_json:
         print(json.dumps([one.model_dump() for one in found], indent=2))
         return
-    Terminal().print(table(found, "what is simulated"))
+    Terminal().print(table(found, "simulated operation"))
 
 
 def table(scenarios: Iterable[Scenario], summary: str, ranks: Mapping[str, str] | None = None) -> Table:

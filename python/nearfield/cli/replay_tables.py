@@ -22,26 +22,28 @@ _SITE_PHRASES = {
 }
 
 
-def print_replay(found: RepeatedReplay, command: str, seconds: float, *, decided: bool, simulations: int = 1) -> None:
-    """Prints the simulated times of the whole program and of its call sites. `decided` means that the simulation, not
-    the host, decided the nondeterministic MPI outcomes. `simulations` is how often the program was simulated in
-    `seconds`, on variants of the machine as well."""
-    first = found.replays[0]
-    cluster, ranks = found.cluster, first.replayed.ranks
+def print_replay(
+    replay: RepeatedReplay, command: str, seconds: float, *, decides_outcomes: bool, simulations: int = 1
+) -> None:
+    """Prints the simulated times of the whole program and of its call sites. `decides_outcomes` means that the
+    simulation, not the host, decided the nondeterministic MPI outcomes. `simulations` is how often the program was
+    simulated in `seconds`, on variants of the machine as well."""
+    first = replay.replays[0]
+    cluster, ranks = replay.cluster, first.replayed.ranks
     accesses = sum(rank.accesses for rank in ranks)
     out = Terminal()
     where = f"{escape(cluster.machine.name)}, nodes: {cluster.nodes}, ranks: {len(ranks)}"
     out.print(f"\n[bold]{escape(command)}[/bold] on {where}")
-    out.print(_program_table(found))
-    if sentence := scatter_sentence(found):
+    out.print(_program_table(replay))
+    if sentence := scatter_sentence(replay):
         out.print(f"[dim]{sentence}[/dim]")
     out.print()
-    out.print(_sites_table(found))
+    out.print(_sites_table(replay))
     others = "; others: the share of it that they save (+) or lose (-)" if len(cluster.policies) > 1 else ""
     out.print(f"[dim]{cluster.policies[0]}: the time by the base policy{others}[/dim]")
     out.print()
-    out.print(_traffic_table(found))
-    if remark := _divergence_sentence(first, decided):
+    out.print(_traffic_table(replay))
+    if remark := _divergence_sentence(first, decides_outcomes):
         out.print(remark)
     flops = sum(rank.flops for rank in ranks)
     core = cluster.machine.core
@@ -53,17 +55,17 @@ def print_replay(found: RepeatedReplay, command: str, seconds: float, *, decided
     out.print(f"\n{work} simulated {times}in {format_ns(seconds * 1e9)}: {rate} accesses a second")
 
 
-def scatter_sentence(found: RepeatedReplay) -> str:
+def scatter_sentence(replay: RepeatedReplay) -> str:
     """Returns a sentence on how far times scatter with the order of accesses; "" if no ranks share a node."""
-    if found.has_intervals:
+    if replay.has_intervals:
         return (
-            f"all times are means of {len(found.replays)} simulations whose ranks start up to 100 ns apart; intervals: "
-            "95 % confidence"
+            f"all times are means of {len(replay.replays)} simulations whose ranks start up to 100 ns apart; "
+            "intervals: 95 % confidence"
         )
-    if found.cluster.ranks_per_node == 1:
+    if replay.cluster.ranks_per_node == 1:
         return ""
     return (
-        "one of many orders in which the ranks of a node may access their shared caches; with another order, times "
+        "the ranks of a node access their shared caches in one of many possible orders, and times with another order "
         "differ by some per cent: --repeat 8 gives means with intervals"
     )
 
@@ -96,13 +98,13 @@ def _times_of_runs(runs: list[Replay]) -> TimesByPolicy:
     return [flat[at : at + speeds] for at in range(0, len(flat), speeds)]
 
 
-def _divergence_sentence(found: Replay, decided: bool) -> str:
+def _divergence_sentence(replay: Replay, decides_outcomes: bool) -> str:
     """Returns a sentence on the nondeterministic MPI outcomes that would differ under another policy or memory speed;
     "" if there are few."""
-    cluster, outcomes = found.cluster, found.count_timing_dependent_outcomes()
+    cluster, outcomes = replay.cluster, replay.count_timing_dependent_outcomes()
     counts = {
         (policy, slowdown): count
-        for policy, row in zip(cluster.policies, found.count_divergent_outcomes(), strict=True)
+        for policy, row in zip(cluster.policies, replay.count_divergent_outcomes(), strict=True)
         for slowdown, count in zip(cluster.slowdowns, row, strict=True)
     }
     (policy, slowdown), highest = max(counts.items(), key=lambda one: one[1])
@@ -110,7 +112,7 @@ def _divergence_sentence(found: Replay, decided: bool) -> str:
         return ""
     whose = (
         f"those of {cluster.policies[0]} at slowdown {cluster.slowdowns[0]:g}"
-        if decided
+        if decides_outcomes
         else "those that were observed"
     )
     runs = "each run keeps" if cluster.uses_independent_runs else "the simulation keeps"
@@ -119,52 +121,52 @@ def _divergence_sentence(found: Replay, decided: bool) -> str:
         f"source, tests, Waitany); with {policy} at slowdown {slowdown:g}, {highest:,} would differ, but {runs} {whose}"
     )
     if not cluster.uses_independent_runs and cluster.num_runs < len(counts):
-        what = "runs the program again for" if decided else "simulates"
+        what = "runs the program again for" if decides_outcomes else "simulates"
         text += f"; --independent-runs {what} each policy and speed"
     return text
 
 
-def _program_table(found: RepeatedReplay) -> Table:
-    table = Table(Column("slowdown", key=True, right=True), *_policy_columns(found))
-    for speed, slowdown in enumerate(found.cluster.slowdowns):
-        table.add_row(f"{slowdown:g}", *program_cells(found, speed))
+def _program_table(replay: RepeatedReplay) -> Table:
+    table = Table(Column("slowdown", key=True, right=True), *_policy_columns(replay))
+    for speed, slowdown in enumerate(replay.cluster.slowdowns):
+        table.add_row(f"{slowdown:g}", *program_cells(replay, speed))
     return table
 
 
-def program_cells(found: RepeatedReplay, speed: int) -> list[str]:
+def program_cells(replay: RepeatedReplay, speed: int) -> list[str]:
     """Returns the cells of a row: the time of the slowest rank under the base policy, and the fraction of it that each
     other policy saves; with intervals if there are several replays."""
-    if not found.has_intervals:
-        return compare_with_base(found.time_ns(), speed)
-    others = range(1, len(found.cluster.policies))
-    savings = [format_saving(found.estimate_saving(policy, speed)) for policy in others]
-    return [format_mean(found.estimate_time(0, speed)), *savings]
+    if not replay.has_intervals:
+        return compare_with_base(replay.time_ns(), speed)
+    others = range(1, len(replay.cluster.policies))
+    savings = [format_saving(replay.estimate_saving(policy, speed)) for policy in others]
+    return [format_mean(replay.estimate_time(0, speed)), *savings]
 
 
-def _sites_table(found: RepeatedReplay) -> Table:
-    sites = found.call_sites()
-    ranks = len(found.replays[0].replayed.ranks)
+def _sites_table(replay: RepeatedReplay) -> Table:
+    sites = replay.call_sites()
+    ranks = len(replay.replays[0].replayed.ranks)
     headings = Column("call", key=True), Column("line", prose=True), Column("calls", right=True)
-    table = Table(*headings, *_policy_columns(found))
-    table.add_row("(computing)", "", "", *compare_with_base(found.computing_ns(), 0, ranks))
+    table = Table(*headings, *_policy_columns(replay))
+    table.add_row("(computing)", "", "", *compare_with_base(replay.computing_ns(), 0, ranks))
     for site in sites[:MAX_SITES]:
         table.add_row(site.name, escape(site.line), f"{site.calls:,}", *compare_with_base(site.time_ns, 0, ranks))
     return table
 
 
-def _traffic_table(found: RepeatedReplay) -> Table:
+def _traffic_table(replay: RepeatedReplay) -> Table:
     """Returns the table of memory counters summed over all nodes, by policy, at the first memory speed. Counters at
     other speeds hardly differ."""
-    table = Table(Column("lines", key=True), *_policy_columns(found))
-    for name, of_policy in found.memory_counts().items():
+    table = Table(Column("lines", key=True), *_policy_columns(replay))
+    for name, of_policy in replay.memory_traffic_counts().items():
         written = (format_bytes(n, digits=3) if name.endswith("bytes") else format_rounded(n) for n in of_policy)
         where, _, what = name.partition("_")
         table.add_row(_SITE_PHRASES[what].format(where.upper()), *written)
     return table
 
 
-def _policy_columns(found: RepeatedReplay) -> list[Column]:
-    return [Column(name, right=True) for name in found.cluster.policies]
+def _policy_columns(replay: RepeatedReplay) -> list[Column]:
+    return [Column(name, right=True) for name in replay.cluster.policies]
 
 
 def compare_with_base(times: TimesByPolicy, speed: int, ranks: int = 1) -> list[str]:
@@ -174,9 +176,9 @@ def compare_with_base(times: TimesByPolicy, speed: int, ranks: int = 1) -> list[
     return [format_ns(base / ranks), *(f"{100 * (1 - other / base):+.1f} %" if base else "-" for other in others)]
 
 
-def as_dict(found: RepeatedReplay) -> dict[str, Any]:
+def as_dict(replay: RepeatedReplay) -> dict[str, Any]:
     """Returns the result for --json: times in ns, indexed by policy, then by memory slowdown."""
-    cluster, first = found.cluster, found.replays[0]
+    cluster, first = replay.cluster, replay.replays[0]
     names = ("from_any", "contested", "looks", "failed_looks", "waits_for_any")
     return {
         "machine": cluster.machine.name,
@@ -184,12 +186,12 @@ def as_dict(found: RepeatedReplay) -> dict[str, Any]:
         "ranks": len(first.replayed.ranks),
         "policies": cluster.policies,
         "memory_slowdown": cluster.slowdowns,
-        "time_ns": found.time_ns(),
-        **(_intervals_as_dict(found) if found.has_intervals else {}),
-        "rank_times_ns": found.rank_times(),
-        "computing_ns": found.computing_ns(),
-        "calls": [_site_as_dict(site) for site in found.call_sites()],
-        "memory": found.memory_counts(),
+        "time_ns": replay.time_ns(),
+        **(_intervals_as_dict(replay) if replay.has_intervals else {}),
+        "rank_times_ns": replay.rank_times(),
+        "computing_ns": replay.computing_ns(),
+        "calls": [_site_as_dict(site) for site in replay.call_sites()],
+        "memory": replay.memory_traffic_counts(),
         "accesses": sum(rank.accesses for rank in first.replayed.ranks),
         "flops": sum(rank.flops for rank in first.replayed.ranks),
         "messages": first.replayed.messages,
@@ -202,15 +204,15 @@ def as_dict(found: RepeatedReplay) -> dict[str, Any]:
     }
 
 
-def _intervals_as_dict(found: RepeatedReplay) -> dict[str, Any]:
+def _intervals_as_dict(replay: RepeatedReplay) -> dict[str, Any]:
     """Returns the 95 % confidence intervals of the times and savings, and the time of each replay."""
-    policies, speeds = range(len(found.cluster.policies)), range(len(found.cluster.slowdowns))
-    times = [[found.estimate_time(policy, speed) for speed in speeds] for policy in policies]
-    saved = [[found.estimate_saving(policy, speed) for speed in speeds] for policy in policies]
+    policies, speeds = range(len(replay.cluster.policies)), range(len(replay.cluster.slowdowns))
+    times = [[replay.estimate_time(policy, speed) for speed in speeds] for policy in policies]
+    saved = [[replay.estimate_saving(policy, speed) for speed in speeds] for policy in policies]
     return {
         "time_interval_ns": [[[one.low, one.high] for one in of_policy] for of_policy in times],
         "saved": [[[one.value, one.low, one.high] for one in of_policy] for of_policy in saved],
-        "replay_times_ns": [one.time_ns() for one in found.replays],
+        "replay_times_ns": [one.time_ns() for one in replay.replays],
     }
 
 

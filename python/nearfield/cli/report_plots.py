@@ -52,8 +52,8 @@ def csv_by_file_name(profiles: Sequence[Profile], tuned: Rules | None) -> dict[s
 
 
 def svg_by_file_name(profiles: Sequence[Profile], tuned: Rules | None) -> Mapping[str, str]:
-    """Returns file name -> SVG for each plot and each choice of its options. Raises UsageError if no browser is
-    installed."""
+    """Returns a dict from file name to SVG, with an entry for each combination of a plot and a choice of its options.
+    Raises UsageError if no browser is installed."""
     from nearfield.report import comparison, page
     from nearfield.report.pictures import draw_pictures
 

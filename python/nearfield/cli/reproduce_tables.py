@@ -10,7 +10,7 @@ from typing import Any
 from rich.markup import escape
 
 from nearfield.base.units import counted
-from nearfield.reproduce.collect import MachineVerdicts, claim_ids_of
+from nearfield.reproduce.collect import MachineClaimVerdicts, claim_ids_of
 from nearfield.reproduce.outcome import Answer, JudgedPaper, Reproduction, format_statement_counts
 from nearfield.reproduce.score import further_score_texts, score_text
 from nearfield.reproduce.session import SelectedClaims
@@ -80,27 +80,29 @@ def _live_text(answer: Answer) -> str:
     return f"[{colour} bold]{answer.answer}[/{colour} bold]: {ours}{control}"
 
 
-def print_counts(found: Reproduction, live_only: bool) -> None:
+def print_counts(reproduction: Reproduction, live_only: bool) -> None:
     """Prints the number of claims for each verdict, and of statements for each answer."""
-    verdicts = [claim.verdict for paper in found.papers for claim in paper.claims]
+    verdicts = [claim.verdict for paper in reproduction.papers for claim in paper.claims]
     text = ", ".join(f"{verdicts.count(name)} {name}" for name in _COLOURS if name in verdicts)
     if not live_only:
-        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {format_statement_counts(found.papers)}")
-        Terminal().print(f"score: {score_text(found.score)}")
-        for one in further_score_texts(found.papers):
+        Terminal().print(f"\n{counted(len(verdicts), 'claim')}: {text}; {format_statement_counts(reproduction.papers)}")
+        Terminal().print(f"score: {score_text(reproduction.score)}")
+        for one in further_score_texts(reproduction.papers):
             Terminal().print(escape(one))
-    if found.traced:
-        answers = [one.traced.answer for p in found.papers for c in p.claims for one in c.statements if one.traced]
+    if reproduction.traced:
+        answers = [
+            one.traced.answer for p in reproduction.papers for c in p.claims for one in c.statements if one.traced
+        ]
         text = ", ".join(f"{answers.count(word)} {_MANY[word]}" for word in ("holds", "does not"))
-        Terminal().print(f"traced ({escape(', '.join(one.name for one in found.traced))}): {text}")
-    if found.here:
-        words = live_answers(found)
+        Terminal().print(f"traced ({escape(', '.join(one.name for one in reproduction.traced))}): {text}")
+    if reproduction.here:
+        words = live_answers(reproduction)
         text = ", ".join(f"{words.count(word)} {many}" for word, many in _MANY.items())
-        where = f"{found.here.mpi}, {counted(found.here.launches, 'launch', 'launches')}"
-        Terminal().print(f"here ({escape(where)}): {text}; {words.count('')} are not asked here")
+        where = f"{reproduction.here.mpi}, {counted(reproduction.here.launches, 'launch', 'launches')}"
+        Terminal().print(f"here ({escape(where)}): {text}; {words.count('')} are not checked here")
 
 
-def print_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
+def print_collected(machines: Sequence[MachineClaimVerdicts], as_json: bool) -> None:
     """Prints a table of the verdicts of several machines on the claims that they measured."""
     if as_json:
         print(json.dumps([one.model_dump() for one in machines], indent=1))
@@ -114,25 +116,25 @@ def print_collected(machines: Sequence[MachineVerdicts], as_json: bool) -> None:
     Terminal().print(table)
 
 
-def live_answers(found: Reproduction) -> list[str]:
+def live_answers(reproduction: Reproduction) -> list[str]:
     """Returns this machine's answer to each statement; '' for statements that were not tested on it."""
-    return [one.here.answer for p in found.papers for c in p.claims for one in c.statements if one.here]
+    return [one.here.answer for p in reproduction.papers for c in p.claims for one in c.statements if one.here]
 
 
-def list_claims(wanted: SelectedClaims, as_json: bool) -> None:
+def list_claims(selected_claims: SelectedClaims, as_json: bool) -> None:
     """Prints the claims, and where in the papers they are stated."""
     if as_json:
         found = [{"paper": paper.name, "id": claim.id, "says": claim.says, "where": claim.where}
-                 for paper, claims in wanted for claim in claims]  # fmt: skip
+                 for paper, claims in selected_claims for claim in claims]  # fmt: skip
         print(json.dumps(found, indent=1))
         return
-    for paper, claims in wanted:
+    for paper, claims in selected_claims:
         Terminal().print(f"\n[bold]{paper.name}[/bold]  {escape(paper.title)}")
         Terminal().print(_list_table(claims))
 
 
 def _list_table(claims: list[Any]) -> Table:
-    table = Table(Column("claim", key=True), Column("what the paper says", prose=True), Column("where", prose=True))
+    table = Table(Column("claim", key=True), Column("statement of the paper", prose=True), Column("where", prose=True))
     for claim in claims:
         table.add_row(claim.id, escape(claim.says), escape(claim.where))
     return table

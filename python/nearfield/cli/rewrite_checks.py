@@ -23,13 +23,13 @@ from nearfield.rewrite.patch import Patch
 from nearfield.ui.terminal import err
 
 
-def compiler_flags_for(source: Path, database: Path | None, given: Sequence[str]) -> list[str]:
+def compiler_flags_for(source: Path, database: Path | None, arguments: Sequence[str]) -> list[str]:
     """Returns the compiler flags to build the source file."""
-    return [*(compiler_arguments_of(source, database, is_for_parser=False) if database else []), *given]
+    return [*(compiler_arguments_of(source, database, is_for_parser=False) if database else []), *arguments]
 
 
 @dataclass(frozen=True)
-class Checks:
+class RewriteChecks:
     """The checks to apply to patches, and how to compile and run the program."""
 
     verify: bool

@@ -44,31 +44,31 @@ class SimulationParameters:
 class SimulationResult:
     """The result of the simulation of a program."""
 
-    found: Replay
+    replay: Replay
     command: str
     seconds: float
-    decided: bool = False  # whether the simulation, not the host, decided nondeterministic MPI outcomes
-    named_lines: list[SourceLine] = field(default_factory=list)  # source lines resolved for `found`
+    decides_outcomes: bool = False  # whether the simulation, not the host, decided nondeterministic MPI outcomes
+    named_lines: list[SourceLine] = field(default_factory=list)  # source lines resolved for `replay`
 
 
 @dataclass(frozen=True)
 class OutcomeSource:
     """Whether the simulation or the host decides a command's nondeterministic MPI outcomes and its MPI_Wtime."""
 
-    live_outcomes: bool = True  # whether the simulation decides nondeterministic outcomes; otherwise the host
-    clock: bool = False  # whether MPI_Wtime returns simulated time
+    simulates_outcomes: bool = True  # whether the simulation decides nondeterministic outcomes; otherwise the host
+    simulates_clock: bool = False  # whether MPI_Wtime returns simulated time
 
 
-def is_command(what: list[str]) -> bool:
+def is_command(words: list[str]) -> bool:
     """Returns whether the argument is a command to run; otherwise it is a trace."""
-    return bool(what) and bool(shutil.which(what[0])) and not (len(what) == 1 and Path(what[0]).is_dir())
+    return bool(words) and bool(shutil.which(words[0])) and not (len(words) == 1 and Path(words[0]).is_dir())
 
 
-def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleShard) -> SimulationResult:
+def simulate_trace(trace: Trace, parameters: SimulationParameters, shards: SingleShard) -> SimulationResult:
     """Simulates the trace on all shards (processes of an MPI job). The first shard gets the result. Ctrl-C exits."""
     streams = trace.streams()
     lines = shards.run_on_all(lambda: {} if shards.shard_index else read_lines(trace))
-    cluster = shards.run_on_all(lambda: chosen.cluster_of(len(streams)))
+    cluster = shards.run_on_all(lambda: parameters.cluster_of(len(streams)))
 
     named_lines: list[SourceLine] = []
 
@@ -79,8 +79,8 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleSha
     def simulated() -> Replay:
         with broken_streams_as_errors():
             return replay_program(
-                cluster, streams, flops_of_objects(trace), line_of, chosen.regions, pass_on, chosen.threads, shards,
-                chosen.scheduled_policy, measures_first_reads=chosen.first_reads,
+                cluster, streams, flops_of_objects(trace), line_of, parameters.regions, pass_on, parameters.threads,
+                shards, parameters.scheduled_policy, measures_first_reads=parameters.first_reads,
             )  # fmt: skip
 
     # A shard that gets a signal only records it, and forwards it to the others at their next exchange.
@@ -104,7 +104,7 @@ def simulate_trace(trace: Trace, chosen: SimulationParameters, shards: SingleSha
 
 
 def simulate_live(
-    argv: list[str], keep: Path | None, chosen: SimulationParameters, course: OutcomeSource
+    argv: list[str], keep: Path | None, parameters: SimulationParameters, course: OutcomeSource
 ) -> SimulationResult:
     """Runs the command and simulates it concurrently. Ctrl-C ends both. Raises MeasurementError if the program was not
     observed completely."""
@@ -118,61 +118,63 @@ def simulate_live(
     with InterruptGuard() as stop:
         try:
             with ObservedCommand(
-                prepared, keep, uses_live_queries=course.live_outcomes, controls_clock=course.clock
+                prepared, keep, uses_live_queries=course.simulates_outcomes, controls_clock=course.simulates_clock
             ) as running:
-                found = stop.run(lambda: _simulate_while_running(running, chosen))
+                found = stop.run(lambda: _simulate_while_running(running, parameters))
                 problem = stop.run(lambda: running.wait_for_end(say))
         except KeyboardInterrupt:
             err.print("stopped: the program was not simulated to its end")
             raise typer.Exit(stop.exit_code) from None
     if problem:
         raise MeasurementError(f"the program was simulated, but {problem}")
-    return SimulationResult(found, shlex.join(argv), time.monotonic() - begun, decided=course.live_outcomes)
+    return SimulationResult(
+        found, shlex.join(argv), time.monotonic() - begun, decides_outcomes=course.simulates_outcomes
+    )
 
 
-def simulate_independently(argv: list[str], chosen: SimulationParameters, course: OutcomeSource) -> list[Replay]:
+def simulate_independently(argv: list[str], parameters: SimulationParameters, course: OutcomeSource) -> list[Replay]:
     """Runs and simulates the command once for each policy and memory speed. Returns the results, grouped by policy."""
 
     def once(policy: str, slowdown: float) -> Replay:
         def cluster_of(ranks: int) -> Cluster:
             return replace(
-                chosen.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), uses_independent_runs=False
+                parameters.cluster_of(ranks), policies=(policy,), slowdowns=(slowdown,), uses_independent_runs=False
             )
 
         err.print(f"nearfield: {policy} at slowdown {slowdown:g}")
-        return simulate_live(argv, None, replace(chosen, cluster_of=cluster_of), course).found
+        return simulate_live(argv, None, replace(parameters, cluster_of=cluster_of), course).replay
 
-    return [once(policy, slowdown) for policy in chosen.policies for slowdown in chosen.slowdowns]
+    return [once(policy, slowdown) for policy in parameters.policies for slowdown in parameters.slowdowns]
 
 
-def _simulate_while_running(running: ObservedCommand, chosen: SimulationParameters) -> Replay:
+def _simulate_while_running(command: ObservedCommand, parameters: SimulationParameters) -> Replay:
     code = MachineCode()
-    cluster = chosen.cluster_of(running.wait_for_ranks())
+    cluster = parameters.cluster_of(command.wait_for_ranks())
     with ProgressDisplay() as display:
-        progress = running.make_cancellable(AccessReporter(display))
+        progress = command.make_cancellable(AccessReporter(display))
         try:
-            found = running.run_in_thread(
+            found = command.run_in_thread(
                 lambda: replay_program(
                     cluster,
-                    running.streams,
+                    command.streams,
                     code.flops_by_offset_of,
                     code.line_of,
-                    chosen.regions,
+                    parameters.regions,
                     progress,
-                    chosen.threads,
-                    scheduled_policy=chosen.scheduled_policy,
-                    measures_first_reads=chosen.first_reads,
+                    parameters.threads,
+                    scheduled_policy=parameters.scheduled_policy,
+                    measures_first_reads=parameters.first_reads,
                 )  # fmt: skip
             )
         except (stream.BrokenStream, NearfieldError) as error:
-            raise _explain_failure(running, error) from error
+            raise _explain_failure(command, error) from error
     code.read_lines(found.replayed)
     return found
 
 
-def _explain_failure(running: ObservedCommand, error: Exception) -> Exception:
+def _explain_failure(command: ObservedCommand, error: Exception) -> Exception:
     """Returns the error to raise for a simulation that ended before its program."""
-    if not isinstance(error, stream.BrokenStream) and not running.has_left_processes:
+    if not isinstance(error, stream.BrokenStream) and not command.has_left_processes:
         return error
-    why = running.failure_reason()
+    why = command.failure_reason()
     return MeasurementError(f"the program was not simulated to its end: {why or 'one of its ranks ended'}", str(error))

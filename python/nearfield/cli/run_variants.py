@@ -34,12 +34,14 @@ class VariantResults:
 
 
 def simulate_variants(
-    trace: Trace, chosen: SimulationParameters, machines: Sequence[DescribedMachine], repeat: int
+    trace: Trace, parameters: SimulationParameters, machines: Sequence[DescribedMachine], repeat: int
 ) -> VariantResults:
     """Simulates the trace `repeat` times on each machine, running as many simulations at a time as there are threads.
     With `repeat` 1 all ranks start together; otherwise each simulation starts them at other times, which are the same
     for all machines. Ctrl-C ends the simulations, and those of machines that are finished are returned."""
-    work = _SimulationJobs(trace, chosen, [(machine, seed) for machine in machines for seed in _start_seeds(repeat)])
+    work = _SimulationJobs(
+        trace, parameters, [(machine, seed) for machine in machines for seed in _start_seeds(repeat)]
+    )
     begun = time.monotonic()
     with InterruptGuard() as stop, ProgressDisplay() as display:
         report = AccessReporter(display, len(work.jobs) * trace.metadata.accesses)
@@ -70,12 +72,12 @@ class _SimulationJobs:
     """The simulations of one trace: (machine, start seed) each."""
 
     def __init__(
-        self, trace: Trace, chosen: SimulationParameters, jobs: Sequence[tuple[DescribedMachine, int | None]]
+        self, trace: Trace, parameters: SimulationParameters, jobs: Sequence[tuple[DescribedMachine, int | None]]
     ) -> None:
         self.jobs = jobs
         self.finished: dict[int, Replay] = {}  # by the job's index
         self.named_lines: list[SourceLine] = []
-        self._chosen, self._streams = chosen, trace.streams()
+        self._chosen, self._streams = parameters, trace.streams()
         self._lines, self._flops_of = read_lines(trace), flops_of_objects(trace)
         self._accesses = [0] * len(jobs)  # number of accesses that each job has read
 

@@ -23,51 +23,54 @@ MAX_ROWS = 10
 MIN_TIME_FACTOR, MIN_SAVED_POINTS = 1.01, 0.5
 
 
-def show(machine: DescribedMachine, found: OperationSensitivity, uncertainty: Uncertainty) -> None:
+def show(machine: DescribedMachine, sensitivity: OperationSensitivity, uncertainty: Uncertainty) -> None:
     """Prints the results of simulated collectives with error bars, the most influential values, and the assumptions."""
-    if not found.cases:
+    if not sensitivity.cases:
         return
     out = Terminal()
     out.print(f"{escape(machine.name)}: {counted(len(uncertainty.variations), 'variation')}, each of one value")
-    out.print(_results_table(found.cases))
-    _print_influences((one.variation, one.time_factor, one.saved_points) for one in found.influences)
+    out.print(_results_table(sensitivity.cases))
+    _print_influences((one.variation, one.time_factor, one.saved_points) for one in sensitivity.influences)
     _print_assumptions("time and saved: the largest change of any case", uncertainty.fixed_keys)
 
 
-def print_trace_sensitivity(found: TraceSensitivity, slowdowns: Sequence[float]) -> None:
+def print_trace_sensitivity(sensitivity: TraceSensitivity, slowdowns: Sequence[float]) -> None:
     """Prints the results of a simulated trace with error bars, the most influential values, and the assumptions."""
     out = Terminal()
     table = Table(Column("result", key=True), *(Column(name, right=True) for name in ("simulated", "from", "to")))
     rows: list[tuple[str, ErrorBar, Callable[[float], str]]] = [
-        *((f"time, memory slowdown {s:g}", one, format_ns) for s, one in zip(slowdowns, found.times_ns, strict=True)),
-        *((f"L{n} misses", one, _format_count) for n, one in enumerate(found.misses, 1)),
-        ("DRAM bytes", found.dram_bytes, _format_bytes),
+        *(
+            (f"time, memory slowdown {s:g}", one, format_ns)
+            for s, one in zip(slowdowns, sensitivity.times_ns, strict=True)
+        ),
+        *((f"L{n} misses", one, _format_count) for n, one in enumerate(sensitivity.misses, 1)),
+        ("DRAM bytes", sensitivity.dram_bytes, _format_bytes),
     ]
     for name, one, text in rows:
         table.add_row(name, *map(text, (one.value, one.low, one.high)))
     out.print()
     out.print(table)
-    _print_influences((one, factor, None) for one, factor in found.influences)
-    _print_assumptions("time: at the first memory speed", found.fixed_keys)
+    _print_influences((one, factor, None) for one, factor in sensitivity.influences)
+    _print_assumptions("time: at the first memory speed", sensitivity.fixed_keys)
 
 
-def print_program_sensitivity(found: ProgramSensitivity, slowdowns: Sequence[float]) -> None:
+def print_program_sensitivity(sensitivity: ProgramSensitivity, slowdowns: Sequence[float]) -> None:
     """Prints the times of a simulated program with error bars, the most influential values, and the assumptions."""
-    policies = [Column(name, right=True) for name in ("memory", *found.saved)]
+    policies = [Column(name, right=True) for name in ("memory", *sensitivity.saved)]
     table = Table(Column("slowdown", key=True, right=True), *policies)
     for speed, slowdown in enumerate(slowdowns):
         table.add_row(
             f"{slowdown:g}",
-            format_time_range(found.times_ns[speed]),
-            *(format_saving(one[speed]) for one in found.saved.values()),
+            format_time_range(sensitivity.times_ns[speed]),
+            *(format_saving(one[speed]) for one in sensitivity.saved.values()),
         )
     out = Terminal()
     out.print()
     out.print(table)
-    _print_influences((one, factor, None) for one, factor in found.influences)
-    _print_assumptions("time: under the base policy, at the first memory speed", found.fixed_keys)
-    if found.num_undecided:
-        what = counted(found.num_undecided, "variation")
+    _print_influences((one, factor, None) for one, factor in sensitivity.influences)
+    _print_assumptions("time: under the base policy, at the first memory speed", sensitivity.fixed_keys)
+    if sensitivity.num_undecided:
+        what = counted(sensitivity.num_undecided, "variation")
         out.print(f"[dim]not in the table: {what} with changes of the time that are within its scatter[/dim]")
 
 
@@ -139,38 +142,38 @@ def rows(cases: Sequence[CaseSensitivity]) -> list[dict[str, Any]]:
 
 
 def as_dict(
-    machine: DescribedMachine, found: OperationSensitivity, uncertainty: Uncertainty, is_complete: bool
+    machine: DescribedMachine, sensitivity: OperationSensitivity, uncertainty: Uncertainty, is_complete: bool
 ) -> dict[str, Any]:
     """Returns the results of collectives for --json."""
     return {
         "machine": machine.name,
         "complete": is_complete,
-        "cases": rows(found.cases),
+        "cases": rows(sensitivity.cases),
         "influences": [
             {**asdict(one.variation), "time_factor": one.time_factor, "saved_points": one.saved_points}
-            for one in found.influences
+            for one in sensitivity.influences
         ],
         "not_varied": list(uncertainty.fixed_keys),
     }
 
 
-def trace_as_dict(found: TraceSensitivity) -> dict[str, Any]:
+def trace_as_dict(sensitivity: TraceSensitivity) -> dict[str, Any]:
     """Returns the results of a trace for --json, indexed by memory speed or cache level."""
     return {
-        "times_ns": [asdict(one) for one in found.times_ns],
-        "misses": [asdict(one) for one in found.misses],
-        "dram_bytes": asdict(found.dram_bytes),
-        "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
-        "not_varied": list(found.fixed_keys),
+        "times_ns": [asdict(one) for one in sensitivity.times_ns],
+        "misses": [asdict(one) for one in sensitivity.misses],
+        "dram_bytes": asdict(sensitivity.dram_bytes),
+        "influences": [{**asdict(one), "time_factor": factor} for one, factor in sensitivity.influences],
+        "not_varied": list(sensitivity.fixed_keys),
     }
 
 
-def program_as_dict(found: ProgramSensitivity) -> dict[str, Any]:
+def program_as_dict(sensitivity: ProgramSensitivity) -> dict[str, Any]:
     """Returns the results of a program for --json, indexed by memory speed."""
     return {
-        "times_ns": [asdict(one) for one in found.times_ns],
-        "saved": {name: [asdict(one) for one in ranges] for name, ranges in found.saved.items()},
-        "influences": [{**asdict(one), "time_factor": factor} for one, factor in found.influences],
-        "undecided_variations": found.num_undecided,
-        "not_varied": list(found.fixed_keys),
+        "times_ns": [asdict(one) for one in sensitivity.times_ns],
+        "saved": {name: [asdict(one) for one in ranges] for name, ranges in sensitivity.saved.items()},
+        "influences": [{**asdict(one), "time_factor": factor} for one, factor in sensitivity.influences],
+        "undecided_variations": sensitivity.num_undecided,
+        "not_varied": list(sensitivity.fixed_keys),
     }

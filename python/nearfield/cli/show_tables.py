@@ -155,13 +155,13 @@ def header_table(profile: Profile) -> Table:
     return grid
 
 
-def summary_lines(head: RenderableType, found: list[Finding]) -> list[RenderableType]:
+def summary_lines(head: RenderableType, findings: list[Finding]) -> list[RenderableType]:
     """Returns the header and the findings, one line each. If there are warnings, puts them first and leaves out the
     other findings."""
-    warnings = [finding for finding in found if finding.level == "warning"]
+    warnings = [finding for finding in findings if finding.level == "warning"]
     if not warnings:
-        return [head, Text(), *(Text(f"• {finding.text}") for finding in found)]
-    left = f"left out for this: {counted(len(found) - len(warnings), 'finding')}"
+        return [head, Text(), *(Text(f"• {finding.text}") for finding in findings)]
+    left = f"left out for this: {counted(len(findings) - len(warnings), 'finding')}"
     said = (Text(finding.text, style="bold yellow") for finding in warnings)
     return [*said, Text(), head, Text(), Text(left, style="dim")]
 

@@ -20,27 +20,27 @@ from nearfield.ui.terminal import Column, Table, Terminal
 _Kinds = dict[str, Iterable[simulation.Collective | simulation.Application]]
 
 
-def show(found: list[PolicySavings], operations: OperationRequest) -> None:
+def show(savings: list[PolicySavings], operations: OperationRequest) -> None:
     """Prints a table for each operation and number of nodes."""
     specs = collectives() | applications()
-    for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in found):
-        some = [one for one in found if (one.operation, one.nodes) == (collective, nodes)]
+    for collective, nodes in dict.fromkeys((one.operation, one.nodes) for one in savings):
+        some = [one for one in savings if (one.operation, one.nodes) == (collective, nodes)]
         Terminal().print(f"\n[bold]{collective}[/bold] on {escape(operations.machine.name)}, nodes: {nodes}, "
                          f"ranks: {some[0].ranks}; bytes: {specs[collective].bytes_are}")  # fmt: skip
         Terminal().print(_savings_table(some))
         for sentence in conclusion_sentences(some):
             Terminal().print(escape(sentence))
-    if found:
+    if savings:
         Terminal().print(
             "[dim]memory: the time by the base policy; others: the share of it that they save (+) or lose (-)[/dim]"
         )
 
 
-def conclusion_sentences(some: list[PolicySavings]) -> list[str]:
+def conclusion_sentences(savings: list[PolicySavings]) -> list[str]:
     """Returns sentences on which policy saves most at which sizes, and how many cache ways suffice, for each memory
     speed and swept value; [] if a single policy was simulated at a single size."""
     settings: dict[tuple[tuple[str, Any], ...], list[PolicySavings]] = {}
-    for one in some:
+    for one in savings:
         settings.setdefault((("memory slowdown", f"{one.slowdown:g}"), *one.swept.items()), []).append(one)
     varying = [name for number, (name, _) in enumerate(next(iter(settings), ()))
                if len({setting[number] for setting in settings}) > 1]  # fmt: skip
@@ -58,12 +58,12 @@ def conclusion_sentences(some: list[PolicySavings]) -> list[str]:
     return sentences
 
 
-def _savings_table(some: list[PolicySavings]) -> Table:
-    policies = list(dict.fromkeys(name for one in some for name in one.by_policy))
-    keys = (Column(name, key=True, right=True) for name in ("bytes", *some[0].swept, "slowdown"))
+def _savings_table(savings: list[PolicySavings]) -> Table:
+    policies = list(dict.fromkeys(name for one in savings for name in one.by_policy))
+    keys = (Column(name, key=True, right=True) for name in ("bytes", *savings[0].swept, "slowdown"))
     table = Table(*keys, *(Column(name, right=True) for name in ("memory", *policies)))
     last = None
-    for one in some:
+    for one in savings:
         size = format_bytes(one.size_bytes) if one.size_bytes != last else ""
         last = one.size_bytes
         cells = (_format_percent(one.by_policy.get(name)) for name in policies)
@@ -80,22 +80,27 @@ def _format_percent(share: float | None) -> str:
     return f"[{colour}]{text}[/{colour}]"
 
 
-def rows_of(one: PolicySavings) -> list[dict[str, Any]]:
+def rows_of(savings: PolicySavings) -> list[dict[str, Any]]:
     """Returns the rows of a case for --csv, one for each policy: the mean time, and the fraction of the base policy's
     time that is saved."""
-    case = {"operation": one.operation, "nodes": one.nodes, "ranks": one.ranks, "size_bytes": one.size_bytes}
-    case |= {**one.swept, "memory_slowdown": one.slowdown}
-    shares = {BASE_POLICY: 0.0, **one.by_policy}
-    return [{**case, "policy": name, "mean_time_ns": one.base_ns * (1 - share), "saved": share}
+    case = {
+        "operation": savings.operation,
+        "nodes": savings.nodes,
+        "ranks": savings.ranks,
+        "size_bytes": savings.size_bytes,
+    }
+    case |= {**savings.swept, "memory_slowdown": savings.slowdown}
+    shares = {BASE_POLICY: 0.0, **savings.by_policy}
+    return [{**case, "policy": name, "mean_time_ns": savings.base_ns * (1 - share), "saved": share}
             for name, share in shares.items()]  # fmt: skip
 
 
-def as_dicts(outcome: RequestOutcome, operations: OperationRequest, found: list[PolicySavings]) -> dict[str, Any]:
+def as_dicts(outcome: RequestOutcome, operations: OperationRequest, savings: list[PolicySavings]) -> dict[str, Any]:
     """Returns the results for --json."""
     return {
         "machine": operations.machine.name,
         "complete": outcome.is_complete,
-        "cases": [asdict(one) for one in found],
+        "cases": [asdict(one) for one in savings],
         "records": outcome.rows,
     }
 
@@ -122,7 +127,7 @@ def list_operations(as_json: bool) -> None:
 def _list_tables(kinds: _Kinds, policies: list[simulation.Policy]) -> list[Table]:
     tables = []
     for kind, specs in kinds.items():
-        table = Table(Column(kind, key=True), Column("what it does", prose=True), Column("bytes are", prose=True))
+        table = Table(Column(kind, key=True), Column("description", prose=True), Column("bytes are", prose=True))
         for spec in specs:
             table.add_row(spec.name, spec.summary, spec.bytes_are)
         tables.append(table)

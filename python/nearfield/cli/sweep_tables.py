@@ -117,11 +117,11 @@ def program_sweep_as_dict(settings: Sequence[SweepSetting], results: Sequence[Re
     return {"sweep": [{"values": dict(setting)} | as_dict(one) for setting, one in zip(settings, results, strict=True)]}
 
 
-def _format_program_ratio(one: RepeatedReplay, first: RepeatedReplay, speed: int) -> str:
+def _format_program_ratio(replay: RepeatedReplay, base_replay: RepeatedReplay, speed: int) -> str:
     """Returns the ratio of the base policy's times as text, with its interval if there are several replays."""
-    if not one.has_intervals or one is first:
-        return _format_ratio(one.time_ns()[0][speed], first.time_ns()[0][speed])
-    ratio = ratio_of_estimates(first.estimate_time(0, speed), one.estimate_time(0, speed))
+    if not replay.has_intervals or replay is base_replay:
+        return _format_ratio(replay.time_ns()[0][speed], base_replay.time_ns()[0][speed])
+    ratio = ratio_of_estimates(base_replay.estimate_time(0, speed), replay.estimate_time(0, speed))
     return format_ratio_range(ratio) if ratio else "-"
 
 

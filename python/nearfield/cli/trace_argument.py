@@ -24,11 +24,11 @@ from nearfield.observe.trace import BrokenTraceError, Trace, find_newest_trace
 from nearfield.ui.terminal import err, program_output_to_stderr
 
 
-def find_trace(given: Path | None = None) -> Trace:
+def find_trace(path: Path | None = None) -> Trace:
     """Returns the given trace, or else the newest trace in the current folder. If there are several, prints which is
     used. Raises ProfileError or UsageError."""
-    if given:
-        return Trace(given)
+    if path:
+        return Trace(path)
     found, every = find_newest_trace(Path())
     if others := [str(folder) for folder in every if folder != found.folder]:
         also = "there is also" if len(others) == 1 else "there are also"
@@ -38,31 +38,31 @@ def find_trace(given: Path | None = None) -> Trace:
 
 @contextmanager
 def provide_trace(
-    what: list[str], keep: Path | None, *, valgrind: bool = False, prints_data: bool = False
+    words: list[str], keep: Path | None, *, valgrind: bool = False, prints_data: bool = False
 ) -> Iterator[Trace]:
     """Yields the trace in the given folder, or observes the given command and yields its trace. If nothing is given,
     yields the newest trace in the current folder. `valgrind` is passed to observe(). If the caller prints data
     (`prints_data`), the command's standard output goes to standard error. Raises MeasurementError if the trace is
     incomplete, and EndedBySignal if a signal terminated the command."""
-    if not what or len(what) == 1 and Path(what[0]).is_dir():
-        found = find_trace(Path(what[0]) if what else None)
+    if not words or len(words) == 1 and Path(words[0]).is_dir():
+        found = find_trace(Path(words[0]) if words else None)
         if valgrind:
             raise UsageError(f"{found.folder} was observed already", "--valgrind is for a command: -- COMMAND")
         if found.metadata.ended_by:
             raise BrokenTraceError(
                 f"{found.folder} ends where {found.metadata.ended_by} ended the program, so its ranks do not end "
                 "together",
-                f"observe it to its end; what it did until then: "
+                f"observe it to its end; the part until then: "
                 f"{own_command.command_line('observe', 'show', found.folder)}",
             )
         yield found
         return
-    if len(what) == 1 and not shutil.which(what[0]):
-        raise UsageError(f"{what[0]} is neither a trace nor a command", "name a folder that observe made")
+    if len(words) == 1 and not shutil.which(words[0]):
+        raise UsageError(f"{words[0]} is neither a trace nor a command", "name a folder that observe made")
     with OwnedFolder("nearfield-") as folder:
         with program_output_to_stderr(prints_data):
             done = observe(
-                what, keep or Path(folder) / "trace", valgrind=valgrind,
+                words, keep or Path(folder) / "trace", valgrind=valgrind,
                 progress=lambda line: err.print(f"nearfield: {line}"),
             )  # fmt: skip
         if done.end_signal:

@@ -30,7 +30,7 @@ def print_trace_counts(run: TraceRun, files: list[str], seconds: float) -> None:
         f"\n[bold]{escape(_format_file_names(files))}[/bold] on {escape(run.memory.machine.name)}: "
         f"{_describe_accesses(run)}"
     )
-    for remark in _remarks(run):
+    for remark in _make_remarks(run):
         out.print(f"[dim]{escape(remark)}[/dim]")
     for table in (_caches_table(counts), _dram_table(counts), _tlbs_table(counts), _times_table(run)):
         if table.rows:
@@ -70,15 +70,15 @@ def _describe_accesses(run: TraceRun) -> str:
     return f"{run.accesses:,} accesses ({parts})"
 
 
-def _remarks(run: TraceRun) -> list[str]:
+def _make_remarks(run: TraceRun) -> list[str]:
     found, cores = run.native_accesses, run.memory.cores
     remarks = []
     if found.skipped:
-        remarks.append(f"the first {found.skipped:,} accesses left out")
+        remarks.append(f"the first {found.skipped:,} accesses skipped")
     if found.instructions and not run.selection.instructions:
-        remarks.append(f"{found.instructions:,} instructions left out; --instructions makes loads of them")
+        remarks.append(f"{found.instructions:,} instructions skipped; --instructions simulates them as loads")
     if found.others:
-        remarks.append(f"{found.others:,} prefetches, flushes and the like left out")
+        remarks.append(f"{found.others:,} prefetches, flushes and similar records skipped")
     if run.threads > cores:
         remarks.append(
             f"{run.threads} threads share {counted(cores, 'core')} in turn: that is all that the machine has"
@@ -93,11 +93,11 @@ def bound_sentence(chase: bool) -> str:
     """Returns a sentence that says whether the times of a trace are a lower or an upper bound."""
     if chase:
         return "times assume that every load needs the data of the one before it: an upper bound for these accesses"
-    return "times assume that no load needs another's data: a lower bound; --chase gives the other bound"
+    return "times assume independent loads and are a lower bound; --chase simulates dependent loads, the upper bound"
 
 
 def _caches_table(counts: Counts) -> Table:
-    used = [heading for heading, name in _LEVEL_COUNTER_BY_HEADING.items() if _counts(counts.levels, name, heading)]
+    used = [heading for heading, name in _LEVEL_COUNTER_BY_HEADING.items() if _has_counts(counts.levels, name, heading)]
     table = Table(Column("cache", key=True), *_number_columns("accesses", "hits", "misses", "miss rate", *used))
     for number, level in enumerate(counts.levels, 1):
         table.add_row(
@@ -109,7 +109,7 @@ def _caches_table(counts: Counts) -> Table:
 
 
 def _dram_table(counts: Counts) -> Table:
-    used = [heading for heading, name in _DRAM_COUNTER_BY_HEADING.items() if _counts([counts.dram], name, heading)]
+    used = [heading for heading, name in _DRAM_COUNTER_BY_HEADING.items() if _has_counts([counts.dram], name, heading)]
     faults = ["page faults"] if counts.page_faults else []
     table = Table(Column("", key=True), *_number_columns(*used, "bytes", *faults))
     cells = [f"{getattr(counts.dram, _DRAM_COUNTER_BY_HEADING[heading]):,}" for heading in used]
@@ -140,7 +140,7 @@ def _times_by_speed(run: TraceRun) -> list[tuple[float, float, float]]:
     return list(zip(run.memory.memory_slowdown, run.memory.cycles, run.memory.now_ns, strict=True))
 
 
-def _counts(levels: Sequence[Any], name: str, heading: str) -> bool:
+def _has_counts(levels: Sequence[Any], name: str, heading: str) -> bool:
     return heading in _ALWAYS_SHOWN_HEADINGS or any(getattr(level, name) for level in levels)
 
 

@@ -32,21 +32,21 @@ def run(folder: Path, options: TuneOptions, as_json: bool) -> None:
         locked = [stack.enter_context(TrialLogFile(file).open_locked(resume=options.resume)) for file in files]
         for one in locked:
             options.require_free(one)
-        waiting = [(one, options.begin(one, one.rules.stem)) for one in locked]
-        _print_estimated_time(waiting)
+        pending_tunings = [(one, options.begin(one, one.rules.stem)) for one in locked]
+        _print_estimated_time(pending_tunings)
         try:
-            results = _tune_each(waiting, options.confirm_best)
+            results = _tune_each(pending_tunings, options.confirm_best)
         except SystemExit:  # raised by the handler of SIGTERM or SIGHUP
-            err.print(escape(f"stopped; what was measured is kept. To go on: {_resume_command_line(folder)}"))
+            err.print(escape(f"stopped; the measurements are saved. To continue: {_resume_command_line(folder)}"))
             raise
-    left = [unfinished for unfinished, _ in waiting if unfinished.path.exists()]
+    left = [unfinished for unfinished, _ in pending_tunings if unfinished.path.exists()]
     if as_json:
         found = {name: one for name, one in results.items() if isinstance(one, Rules)}
         print(json.dumps({name: rules.to_json() for name, rules in found.items()}, indent=1))
     elif results:
         Terminal().print(results_table(results))
     _print_next_steps(folder, results)
-    _exit_if_unfinished(folder, results, left, stopped=len(results) < len(waiting))
+    _exit_if_unfinished(folder, results, left, was_stopped=len(results) < len(pending_tunings))
 
 
 def _resume_command_line(folder: Path) -> str:
@@ -63,27 +63,27 @@ def _all_rules_files(folder: Path) -> list[Path]:
 
 
 def _unfinished_rules_files(folder: Path) -> list[Path]:
-    waiting = sorted(folder.glob(f"*.toml{TRIAL_LOG_SUFFIX}"))
-    if not waiting:
+    trial_logs = sorted(folder.glob(f"*.toml{TRIAL_LOG_SUFFIX}"))
+    if not trial_logs:
         raise UsageError(
             f"there is nothing to resume in {folder}: every MPI is done, or none was begun",
             "start a new tune without --resume",
         )
-    return [path.with_name(path.name.removesuffix(TRIAL_LOG_SUFFIX)) for path in waiting]
+    return [path.with_name(path.name.removesuffix(TRIAL_LOG_SUFFIX)) for path in trial_logs]
 
 
-def _print_estimated_time(waiting: list[tuple[TrialLogFile, TuneRequest]]) -> None:
+def _print_estimated_time(pending_tunings: list[tuple[TrialLogFile, TuneRequest]]) -> None:
     """Prints the estimated total time for all MPIs, before anything is built or measured."""
-    names = [unfinished.rules.stem for unfinished, _ in waiting]
+    names = [unfinished.rules.stem for unfinished, _ in pending_tunings]
     many = f"{len(names)} MPIs ({', '.join(names)})" if len(names) > 1 else names[0]
-    if waiting[0][1].exhaustive:
-        err.print(escape(f"{many}: how long each takes is told when it begins"))
+    if pending_tunings[0][1].exhaustive:
+        err.print(escape(f"{many}: the time of each is printed when it begins"))
         return
-    seconds = sum(_remaining_s(unfinished, request) for unfinished, request in waiting)
+    seconds = sum(_remaining_s(unfinished, request) for unfinished, request in pending_tunings)
     unbuilt = sum(inst.name in names and not mpi.is_built(inst) for inst in mpi.find_usable_mpis())
     builds_s, max_s = (
         unbuilt * ESTIMATED_ENGINE_BUILD_S,
-        max_duration_factor(measure_other_load()) * seconds + len(waiting) * JOB_EXIT_S,
+        max_duration_factor(measure_other_load()) * seconds + len(pending_tunings) * JOB_EXIT_S,
     )
     building = f", of which {format_seconds(builds_s)} to build the measuring engine" if unbuilt else ""
     about, longest = format_seconds(seconds + builds_s), format_seconds(max_s + builds_s)
@@ -94,11 +94,11 @@ def _remaining_s(unfinished: TrialLogFile, request: TuneRequest) -> float:
     return max(0.0, request.budget_s - sum(map(unfinished.used_budget_s, unfinished.tried_distances())))
 
 
-def _tune_each(waiting: list[tuple[TrialLogFile, TuneRequest]], confirm_best: bool) -> Results:
+def _tune_each(pending_tunings: list[tuple[TrialLogFile, TuneRequest]], confirm_best: bool) -> Results:
     """Tunes the MPIs one after the other. Returns the results of all, or of those finished before Ctrl-C."""
     results: Results = {}
-    for number, (unfinished, request) in enumerate(waiting, 1):
-        name, prefix = unfinished.rules.stem, f"{number} of {len(waiting)}, "
+    for number, (unfinished, request) in enumerate(pending_tunings, 1):
+        name, prefix = unfinished.rules.stem, f"{number} of {len(pending_tunings)}, "
         try:
             rules = tune_and_save(unfinished, request, confirm_best=confirm_best, prefix=prefix)
             if rules is None:
@@ -140,20 +140,23 @@ def _print_next_steps(folder: Path, results: Results) -> None:
         err.print(f"next: {escape(run_command_line(folder))}")
 
 
-def _exit_if_unfinished(folder: Path, results: Results, left: list[TrialLogFile], *, stopped: bool) -> None:
+def _exit_if_unfinished(
+    folder: Path, results: Results, unfinished_logs: list[TrialLogFile], *, was_stopped: bool
+) -> None:
     """If MPIs are left to tune, prints them and how to resume, and exits with a code other than 0."""
-    if not left:
+    if not unfinished_logs:
         return
     again = _resume_command_line(folder)
     failed = [name for name, one in results.items() if isinstance(one, NearfieldError)]
-    if failed and not stopped:
+    if failed and not was_stopped:
         raise MeasurementError(
             f"{len(failed)} of {len(results)} MPIs could not be tuned: {', '.join(failed)}",
-            f"when that is mended, go on with: {again}",
+            f"when that is fixed, continue with: {again}",
         )
     undecided = any(isinstance(one, Rules) and one.undecided for one in results.values())
     remaining = ", ".join(
-        f"{one.rules.stem} ({one.describe_content()})" if one.count_trials() else one.rules.stem for one in left
+        f"{one.rules.stem} ({one.describe_content()})" if one.count_trials() else one.rules.stem
+        for one in unfinished_logs
     )
-    err.print(escape(f"not done yet: {remaining}. To go on: {again}"))
-    raise typer.Exit(NOT_DECIDED_EXIT_CODE if undecided and not stopped else INTERRUPTED)
+    err.print(escape(f"not done yet: {remaining}. To continue: {again}"))
+    raise typer.Exit(NOT_DECIDED_EXIT_CODE if undecided and not was_stopped else INTERRUPTED)

@@ -129,7 +129,9 @@ def run(
         if not (lost or measured.is_interrupted):
             log.remove()
     if lost:
-        lost.remedy = f"when the node is there again, the same command goes on: {own_command.original_command_line()}"
+        lost.remedy = (
+            f"when the node is available again, continue with the same command: {own_command.original_command_line()}"
+        )
         raise lost
     rules.busy_share = max(rules.busy_share, busy, measure_other_load())
     _save_and_report(out, rules, measured, called)
@@ -137,7 +139,7 @@ def run(
 
 
 def _save_and_report(out: Path, rules: Rules, measured: MeasuredCollectives, called: CalledCollectives | None) -> None:
-    """Saves the rules, and prints the selected algorithms, what is undecided and how to go on. Exits with
+    """Saves the rules, and prints the selected algorithms, what is undecided and how to continue. Exits with
     NOT_DECIDED_EXIT_CODE if nothing is decided, and with INTERRUPTED_EXIT_CODE after Ctrl-C."""
     found, interrupted = rules.collective_tables(), measured.is_interrupted
     if not found:
@@ -171,7 +173,7 @@ def print_how_to_continue(interrupted: bool) -> None:
     """Prints how to continue an interrupted tune."""
     if interrupted:
         err.print(
-            f"the same command goes on after the finished launches: {escape(own_command.original_command_line())}"
+            f"the same command continues after the finished launches: {escape(own_command.original_command_line())}"
         )
 
 
@@ -186,7 +188,7 @@ def require_usable(out: Path, sizes: Sequence[int]) -> None:
 def placements_of(topology: Topology, ranks: Sequence[int]) -> list[RankPlacement]:
     """Returns the places to measure for each number of ranks: for two ranks, a pair of cores at each core distance; for
     more ranks, the first cores."""
-    cores = _cores(topology)
+    cores = _choose_cores(topology)
     pairs = topology.representative_pairs()
     if not pairs:
         raise MeasurementError("collectives need two cores; there is one")
@@ -201,7 +203,7 @@ def placements_of(topology: Topology, ranks: Sequence[int]) -> list[RankPlacemen
 
 def _placements_on_hosts(hostfile: Path, topology: Topology, ranks: Sequence[int]) -> list[RankPlacement]:
     """Returns the places to measure for each number of ranks per node: the first cores of each node in the hostfile."""
-    nodes = read_hostfile(hostfile, _cores(topology))
+    nodes = read_hostfile(hostfile, _choose_cores(topology))
     if len(nodes) < 2:
         raise UsageError(f"the hostfile {hostfile} names one host", "leave --hostfile out to measure inside a node")
     min_cores = min(len(node.cpus) for node in nodes)
@@ -216,7 +218,7 @@ def _placements_on_hosts(hostfile: Path, topology: Topology, ranks: Sequence[int
     ]
 
 
-def _cores(topology: Topology) -> tuple[int, ...]:
+def _choose_cores(topology: Topology) -> tuple[int, ...]:
     """Returns the first PU of each core."""
     return tuple(core[0] if isinstance(core, (list, tuple)) else core for core in topology.cores)
 
@@ -234,7 +236,7 @@ def _choose_called_rank_counts(
 ) -> list[int]:
     """Returns the numbers of ranks per node of the program's communicators that can be measured: on this node, or on
     the nodes of the hostfile. Prints what cannot be measured. Exits with NOT_DECIDED_EXIT_CODE if nothing can."""
-    cores = _cores(topology)
+    cores = _choose_cores(topology)
     nodes = len(read_hostfile(hostfile, cores)) if hostfile else 1
     found, reasons = [], []
     for node_ranks, of_nodes in called.shapes_worth_measuring():

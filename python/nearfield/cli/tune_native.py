@@ -115,15 +115,15 @@ def _print_findings(tuning: NativeTuning) -> None:
         err.print(escape(f"left out: {operation}, {name}: {reason}"))
     if tuning.unconfirmed_cells:
         cells = ", ".join(f"{cell.operation} of {format_bytes(cell.size_bytes)}" for cell in tuning.unconfirmed_cells)
-        err.print(f"gained in the search, but not surely in launches that load nothing, and are not selected: {cells}")
+        err.print(f"faster in the search, but not significantly in the confirmation, and not selected: {cells}")
 
 
 def _print_conclusion(
-    out: Path, rules: Rules, tunings: Sequence[NativeTuning], found: Sequence[NativeCollectiveTable]
+    out: Path, rules: Rules, tunings: Sequence[NativeTuning], tables: Sequence[NativeCollectiveTable]
 ) -> None:
     """Prints the conclusion and the next commands. Exits if interrupted or if nothing is decided."""
     if any(one.is_interrupted for one in tunings):
-        saved = f"; {escape(str(out))} has what was decided before" if found else f"; {escape(str(out))} is as it was"
+        saved = f"; {escape(str(out))} has the earlier decisions" if tables else f"; {escape(str(out))} is as it was"
         err.print(f"interrupted before this number of ranks was confirmed{saved}")
         print_how_to_continue(True)
         raise SystemExit(INTERRUPTED_EXIT_CODE)
@@ -134,11 +134,11 @@ def _print_conclusion(
             f"{undecided} of {counted(cells, 'operation and length', 'operations and lengths')} are not decided; there "
             "the MPI chooses, as without rules"
         )
-    if not found or undecided == cells:
+    if not tables or undecided == cells:
         raise SystemExit(NOT_DECIDED_EXIT_CODE)
     err.print(f"rules: [bold]{escape(str(out))}[/bold]")
-    if all(one.is_left_to_mpi for one in found):
-        err.print("nothing gains: the algorithms that this MPI chooses by itself are best, as far as is decided")
+    if all(one.is_left_to_mpi for one in tables):
+        err.print("no gain: of the decided cases, the algorithms that this MPI chooses itself are best")
         return
     err.print(f"next: {escape(run_command_line(out))}")
     needs_folder = tunings[0].family.make_selection([], tunings[0].inst).files

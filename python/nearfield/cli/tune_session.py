@@ -55,7 +55,7 @@ class TuneOptions:
                     now, then = (f"{1 - share:.6g}" for share in (now, then))
                 raise UsageError(
                     f"cannot resume: {option} was {_format_option(then)}, and is {_format_option(now)} now",
-                    f"leave {option} out to go on, or start anew with --overwrite",
+                    f"leave {option} out to continue, or start again with --overwrite",
                 )
         require_writable_rules_file(unfinished.rules)
         return request

@@ -79,7 +79,7 @@ def memory_limit() -> Check:
     found = f"{limit // MIB} of {whole // MIB} MiB, for {cores} processors"
     if limit >= cores * MIN_MEMORY_BYTES_PER_CORE:
         return Check(name, "ok", found, "the kernel ends ranks (signal 9) that use more, /dev/shm included")
-    means = "the kernel ends ranks (signal 9) that use more, and what they share in /dev/shm counts as well"
+    means = "the kernel ends ranks (signal 9) that use more, and their files in /dev/shm count as well"
     remedy = "Raise the limit: --memory in Docker, resources.limits.memory in Kubernetes, --mem in Slurm."
     return Check(name, "limited", found, means, remedy)
 
@@ -103,6 +103,6 @@ def numa_policy() -> Check:
         found = f"get_mempolicy: {error.strerror}; NUMA nodes: {nodes}"
         if nodes < 2 or error.errno != errno.EPERM:
             return Check(name, "ok", found, "with one NUMA node, nothing is lost")
-        means = "memory cannot be bound to the node of a rank, and MPIs say so ('failed to bind memory')"
+        means = "memory cannot be bound to the NUMA node of a rank, and MPIs report this ('failed to bind memory')"
         return Check(name, "limited", found, means, "In a container: --cap-add SYS_NICE.")
     return Check(name, "ok", f"mbind may be used; NUMA nodes: {nodes}", "memory can be bound to the node of a rank")

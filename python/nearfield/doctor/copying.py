@@ -19,7 +19,8 @@ from nearfield.doctor.confinement import describe_permissions
 SECRET_TEXT = "nearfield"
 # How MPIs behave where single copies fail.
 _SYMPTOMS_TEXT = (
-    "Open MPI 4 copies every message inside a node twice and says so each time, Open MPI 5 does so silently, and MPICH "
+    "Open MPI 4 copies every message inside a node twice and reports this each time, Open MPI 5 does so silently, "
+    "and MPICH "
     "5 aborts"
 )
 
@@ -68,13 +69,13 @@ def single_copy() -> Check:
     refused = find_sibling_read_failure(permit=False)
     if not refused and (comparison := find_kcmp_failure()):
         found = f"process_vm_readv works; kcmp does not ({comparison}); {yama}; {describe_permissions()}"
-        means = "Open MPI 5 asks by kcmp whether it may, and copies every message inside a node twice"
+        means = "Open MPI 5 checks its permission by kcmp, and copies every message inside a node twice"
         return Check(name, "limited", found, means, _remedy())
     if not refused:
         return Check(name, "ok", f"process_vm_readv works; {yama}", "large messages can cross in one copy")
     if not find_sibling_read_failure(permit=True):
         found = f"process_vm_readv works only when the other process permits it; {yama}"
-        means = "an MPI that does not ask (PR_SET_PTRACER) copies twice"
+        means = "an MPI that does not request it (PR_SET_PTRACER) copies twice"
         return Check(name, "limited", found, means, "As root: sysctl kernel.yama.ptrace_scope=0.")
     return Check(name, "missing", f"{refused}; {yama}; {describe_permissions()}", _SYMPTOMS_TEXT, _remedy())
 

@@ -14,7 +14,7 @@ from nearfield.doctor.check import Check
 HARDWARE_EVENT_NUMBERS = {"cycles": kernel.PERF_CYCLES, "cache-misses": kernel.PERF_CACHE_MISSES}
 
 # errno of perf_event_open -> (reason, remedy)
-VIRTUAL_PMU_REMEDY = "In a virtual machine: ask for a virtual PMU."
+VIRTUAL_PMU_REMEDY = "In a virtual machine: enable a virtual PMU."
 REASON_AND_REMEDY_BY_ERRNO = {
     errno.ENOENT: ("the kernel has no driver for these counters", VIRTUAL_PMU_REMEDY),
     errno.EOPNOTSUPP: ("this processor does not offer them", VIRTUAL_PMU_REMEDY),
@@ -26,7 +26,7 @@ REASON_AND_REMEDY_BY_ERRNO = {
         "In a container: --cap-add PERFMON and a seccomp profile that allows perf_event_open.",
     ),
 }
-SILENT_COUNTER_REASON = ("they can be opened but count nothing", VIRTUAL_PMU_REMEDY)
+SILENT_COUNTER_REASON = ("they can be opened, but stay at zero", VIRTUAL_PMU_REMEDY)
 
 
 def hardware_counters() -> Check:
@@ -63,7 +63,7 @@ def software_events() -> Check:
     """Checks whether page faults are counted by getrusage and by perf_event_open."""
     name, size_bytes = "software events", 1 << 20
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    with kernel.map_aligned_memory(size_bytes, shared=False) as address:
+    with kernel.map_aligned_memory(size_bytes, is_shared=False) as address:
         kernel.touch_pages(address, size_bytes)
     if resource.getrusage(resource.RUSAGE_SELF).ru_minflt <= before:
         remedy = "A sandbox such as gVisor hides them; measure outside of it."
@@ -77,7 +77,7 @@ def _perf_counts_faults() -> bool:
     try:
         with (
             kernel.open_perf_event(kernel.PERF_TYPE_SOFTWARE, kernel.PERF_PAGE_FAULTS) as fd,
-            kernel.map_aligned_memory(1 << 16, shared=False) as address,
+            kernel.map_aligned_memory(1 << 16, is_shared=False) as address,
         ):
             kernel.touch_pages(address, 1 << 16)
             return kernel.read_perf_count(fd) > 0

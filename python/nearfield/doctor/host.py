@@ -23,7 +23,7 @@ def virtualisation() -> Check:
         return Check("virtualisation", "ok", "none seen", "caches and cores belong to this system alone")
     means = "an image limits permissions, not speed"
     if detect_virtual_machine():
-        means = "other guests may share caches and cores; the topology is what the hypervisor claims"
+        means = "other guests may share caches and cores; the topology is that which the hypervisor reports"
     compared = own_command.command_line("diff", "A", "B")
     remedy = f"Compare several runs ({compared}); for final numbers use the bare machine."
     return Check("virtualisation", "limited", " in a ".join(reversed(kinds)), means, remedy)

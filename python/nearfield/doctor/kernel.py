@@ -70,15 +70,15 @@ def read_perf_count(fd: int) -> int:
 
 
 @contextmanager
-def map_aligned_memory(size_bytes: int, *, shared: bool) -> Iterator[int]:
+def map_aligned_memory(size_bytes: int, *, is_shared: bool) -> Iterator[int]:
     """Yields the address of an untouched mapping that is aligned to its own size. A shared mapping is of a memfd."""
     protection = mmap.PROT_READ | mmap.PROT_WRITE
-    kind = mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    kind = mmap.MAP_SHARED if is_shared else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     # Reserves twice the size with PROT_NONE, to replace an aligned part of it by the mapping.
     reserved = _check_result(_libc.mmap(None, 2 * size_bytes, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0))
     fd = -1
     try:
-        if shared:
+        if is_shared:
             fd = os.memfd_create("nearfield-doctor")
             os.ftruncate(fd, size_bytes)
         aligned = (reserved + size_bytes - 1) // size_bytes * size_bytes

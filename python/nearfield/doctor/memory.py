@@ -26,7 +26,7 @@ def private_huge_pages() -> Check:
     """Checks whether private memory gets a huge page after MADV_HUGEPAGE."""
     name, setting = "huge pages, private", read_bracketed_choice(THP_FOLDER / "enabled") or "absent"
     size = read_huge_page_bytes()
-    with kernel.map_aligned_memory(size, shared=False) as address:
+    with kernel.map_aligned_memory(size, is_shared=False) as address:
         with suppress(OSError):  # a kernel without huge pages refuses; the mapped pages are checked instead
             kernel.madvise(address, size, kernel.MADV_HUGEPAGE)
         kernel.touch_pages(address, size)
@@ -57,7 +57,7 @@ def shared_huge_page_result(advice: int) -> str:
     """Returns "yes" if a memfd mapping gets huge pages with this madvise advice, or "no" with the reason. MADV_HUGEPAGE
     precedes the first touch; MADV_COLLAPSE follows it."""
     size = read_huge_page_bytes()
-    with kernel.map_aligned_memory(size, shared=True) as address:
+    with kernel.map_aligned_memory(size, is_shared=True) as address:
         try:
             if advice == kernel.MADV_COLLAPSE:
                 kernel.touch_pages(address, size)
@@ -84,7 +84,7 @@ def hugetlb_pages() -> Check:
         return Check(name, "ok", "the kernel has no hugetlb", "nothing here needs them")
     reserved = [f"{free} of {total} pages of {size // 1024} MiB free" for size, free, total in pools if total]
     found = ", ".join(reserved) or "none reserved"
-    return Check(name, "ok", found, "nothing here needs them; an MPI that is told to can use them")
+    return Check(name, "ok", found, "nothing here needs them; an MPI can be set to use them")
 
 
 def locked_memory() -> Check:

@@ -19,7 +19,7 @@ _LINE_PREFIX = re.compile(
 )
 
 
-class Message(Table):
+class KnownMessage(Table):
     """One entry of the table."""
 
     name: str = Field(pattern=r"^[a-z0-9-]+$")
@@ -45,24 +45,24 @@ class Message(Table):
         return next((match[0] for match in found if match), "")
 
 
-class Messages(Table):
+class KnownMessages(Table):
     """The content of messages.toml."""
 
-    message: list[Message]
+    message: list[KnownMessage]
 
 
 @dataclass(frozen=True)
 class ExplainedMessage:
     """An entry that matches a text, and the part of the text that it matches."""
 
-    message: Message
+    message: KnownMessage
     matched_text: str
 
 
 @cache
-def messages() -> tuple[Message, ...]:
+def messages() -> tuple[KnownMessage, ...]:
     """Returns the table."""
-    return tuple(parse_toml(Messages, MESSAGES_FILE.read_bytes(), MESSAGES_FILE, "Reinstall nearfield.").message)
+    return tuple(parse_toml(KnownMessages, MESSAGES_FILE.read_bytes(), MESSAGES_FILE, "Reinstall nearfield.").message)
 
 
 def normalize_text(text: str) -> str:

@@ -67,12 +67,12 @@ def frequency() -> Check:
     name, policies = "frequency", sorted(CPU_FOLDER.glob("cpu[0-9]*/cpufreq/scaling_governor"))
     governors = sorted({read_small_file(path) or "unreadable" for path in policies})
     if not governors:
-        means = "changes of frequency can be neither seen nor ruled out; unstable records say so"
+        means = "frequency changes cannot be observed; they may make records unstable"
         remedy = "In a virtual machine: fix the frequency on the host."
         return Check(name, "missing", "the kernel shows no cpufreq here", means, remedy)
     found = f"governor {', '.join(governors)}; boost {_describe_boost()}"
     if governors == ["performance"]:
-        return Check(name, "ok", found, "cores stay at their highest frequency under load")
+        return Check(name, "ok", found, "under load, cores run at their highest frequency")
     means = "the first repetitions may run at a lower frequency; warm-up hides most of it"
     return Check(name, "limited", found, means, "As root: cpupower frequency-set -g performance.")
 
@@ -91,9 +91,9 @@ def load() -> Check:
     steal = max((shares[cpu][1] for cpu in allowed), default=0.0)
     found = f"load average {os.getloadavg()[0]:.2f}; busy PUs: {format_pu_ranges(busy) or 'none'}; steal {steal:.0%}"
     if not busy and steal <= MAX_STEAL_SHARE:
-        return Check("load", "ok", found, "nobody disturbs a measurement at this moment")
+        return Check("load", "ok", found, "no other program disturbs a measurement at this moment")
     means = "intervals widen and records become unstable"
-    return Check("load", "limited", found, means, "Stop what else runs, or come back when it is quiet.")
+    return Check("load", "limited", found, means, "Stop other programs, or measure when the machine is quiet.")
 
 
 def numa_balancing() -> Check:
@@ -102,7 +102,7 @@ def numa_balancing() -> Check:
     setting = read_small_file("/proc/sys/kernel/numa_balancing")
     if nodes < 2 or setting in (None, "0"):
         found = f"balancing {'off' if setting in (None, '0') else 'on'}, NUMA nodes: {nodes}"
-        return Check(name, "ok", found, "pages stay where they were first touched")
+        return Check(name, "ok", found, "pages are not moved after the first touch")
     means = "pages are unmapped and moved while being measured"
     return Check(
         name, "limited", f"{nodes} NUMA nodes, balancing on", means, "As root: sysctl kernel.numa_balancing=0."
@@ -119,5 +119,5 @@ def clock() -> Check:
     found = f"clock source {source}" + (f"; {'invariant' if invariant else 'varying'} TSC" if flags else "")
     if invariant or source == "arch_sys_counter" or (not flags and source != "unknown"):
         return Check("clock", "ok", found, "times are read in user mode from a clock of constant speed")
-    means = "the clock may change its speed or cost a system call; every profile says what it costs"
+    means = "the clock may change its speed or need a system call; every profile has its cost"
     return Check("clock", "limited", found, means, "In a virtual machine: let it have the invariant TSC.")

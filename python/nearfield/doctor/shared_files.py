@@ -53,11 +53,11 @@ def dev_shm() -> Check:
     if free >= max(RECOMMENDED_SHM_BYTES, ranks * SEGMENT_BYTES_PER_RANK):
         return Check(name, "ok", found, "room for the memory that ranks share")
     means = (
-        f"Open MPI 5 wants {SEGMENT_BYTES_PER_RANK // MIB} MiB for each rank and then does without shared memory; "
+        f"Open MPI 5 needs {SEGMENT_BYTES_PER_RANK // MIB} MiB for each rank and then does without shared memory; "
         f"others may "
         "end with a bus error"
     )
-    return Check(name, "limited", found, means, f"Remove what killed jobs left there; {_LARGER_SHM_REMEDY}.")
+    return Check(name, "limited", found, means, f"Remove the files that killed jobs left there; {_LARGER_SHM_REMEDY}.")
 
 
 def ended_jobs() -> Check:
@@ -91,7 +91,7 @@ def temporary_folder() -> Check:
     found = f"{folder}, {kind}, {free // MIB} MiB free"
     session = f"/ompi.{os.uname().nodename}.{os.getuid()}/pid.4194304/pmix-4194304"
     if kind.startswith(NETWORK_FILE_SYSTEMS):
-        means = "memory that ranks share by files there goes over the network"
+        means = "files there, by which ranks share memory, are accessed over the network"
         return Check(name, "limited", found, means, "Set TMPDIR to a local disk.")
     if free < MIN_FREE_TEMPORARY_BYTES:
         means = "launchers may fail to make their session folder"

@@ -36,7 +36,7 @@ except OSError:
     pass
 """
 
-_HEAP_OFF_TEXT = "the heap then does nothing: programs run as in the baseline"
+_HEAP_OFF_TEXT = "the heap is then inactive: programs run as in the baseline"
 _YAMA_REMEDY = "As root: sysctl kernel.yama.ptrace_scope=0. In a container: --cap-add SYS_PTRACE."
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from nearfield.forecast.prices import MessagePrices
+from nearfield.forecast.message_times import MeasuredMessageTimes
 from nearfield.forecast.ranks import CallCategory, CallGroup, PartnerPlace, RecordedRank
 
 _PAGE_KIB = 4  # size of a page
@@ -61,20 +61,20 @@ def can_halo_library_replace(calls: CallGroup) -> bool:
     return calls.partner_place is not PartnerPlace.OTHERS and calls.category in kinds
 
 
-def compute_ceilings(ranks: list[RecordedRank], prices: MessagePrices | None) -> list[SpeedupCeiling]:
+def compute_ceilings(ranks: list[RecordedRank], message_times: MeasuredMessageTimes | None) -> list[SpeedupCeiling]:
     """Returns the likely and maximum speed-up by rules with the shared heap, by direct collectives, and by the halo
     library."""
     return [
-        _compute_ceiling("rules and shared heap", ranks, prices, can_rules_shorten, uses_shared_heap=True),
-        _compute_ceiling("direct collectives", ranks, prices, can_direct_collectives_shorten),
-        _compute_ceiling("halo library", ranks, prices, can_halo_library_replace),
+        _compute_ceiling("rules and shared heap", ranks, message_times, can_rules_shorten, uses_shared_heap=True),
+        _compute_ceiling("direct collectives", ranks, message_times, can_direct_collectives_shorten),
+        _compute_ceiling("halo library", ranks, message_times, can_halo_library_replace),
     ]
 
 
 def _compute_ceiling(
     tool: str,
     ranks: list[RecordedRank],
-    prices: MessagePrices | None,
+    message_times: MeasuredMessageTimes | None,
     may_shorten: Callable[[CallGroup], bool],
     uses_shared_heap: bool = False,
 ) -> SpeedupCeiling:
@@ -90,7 +90,7 @@ def _compute_ceiling(
         min(run_s - min_run_s, sum(shortened_s) + sum(fault_s_by_rank)) if any(shortened_s) or uses_shared_heap else 0.0
     )
     max_speedup = run_s / (run_s - saved_s) if saved_s < _MIN_UNBOUNDED_SHARE * run_s else None
-    likely_speedup = _likely_speedup(ranks, prices, may_shorten, uses_shared_heap) if prices else None
+    likely_speedup = _likely_speedup(ranks, message_times, may_shorten, uses_shared_heap) if message_times else None
     if likely_speedup and max_speedup:
         likely_speedup = min(likely_speedup, max_speedup)
     share_of_time = sum(shortened_s) / sum(rank.duration_s for rank in ranks)
@@ -145,27 +145,33 @@ def refault_seconds(rank: RecordedRank) -> float:
 
 
 def _likely_speedup(
-    ranks: list[RecordedRank], prices: MessagePrices, may_shorten: Callable[[CallGroup], bool], uses_shared_heap: bool
+    ranks: list[RecordedRank],
+    message_times: MeasuredMessageTimes,
+    may_shorten: Callable[[CallGroup], bool],
+    uses_shared_heap: bool,
 ) -> float:
     """Returns the speed-up if only the data transfer becomes shorter: to the time measured for the rules, or to zero
     without such a time."""
-    saved = sum(_saved_seconds(rank, prices, may_shorten, uses_shared_heap) for rank in ranks)
+    saved = sum(_saved_seconds(rank, message_times, may_shorten, uses_shared_heap) for rank in ranks)
     return 1 / (1 - min(_MIN_UNBOUNDED_SHARE, saved / sum(rank.duration_s for rank in ranks)))
 
 
 def _saved_seconds(
-    rank: RecordedRank, prices: MessagePrices, may_shorten: Callable[[CallGroup], bool], uses_shared_heap: bool
+    rank: RecordedRank,
+    message_times: MeasuredMessageTimes,
+    may_shorten: Callable[[CallGroup], bool],
+    uses_shared_heap: bool,
 ) -> float:
     """Returns the seconds that a tool likely saves on one rank."""
     shortened_calls = [one for one in rank.call_groups if may_shorten(one)]
-    if uses_shared_heap and prices.has_rules:
-        saved = sum(prices.saved_s(one, rank.num_ranks) for one in shortened_calls)
-        return saved + (refault_seconds(rank) if prices.shares_heap else 0.0)
-    return transfer_seconds(shortened_calls, prices, rank.num_ranks) + (
+    if uses_shared_heap and message_times.has_rules:
+        saved = sum(message_times.saved_s(one, rank.num_ranks) for one in shortened_calls)
+        return saved + (refault_seconds(rank) if message_times.uses_shared_heap else 0.0)
+    return transfer_seconds(shortened_calls, message_times, rank.num_ranks) + (
         refault_seconds(rank) if uses_shared_heap else 0.0
     )
 
 
-def transfer_seconds(calls: Iterable[CallGroup], prices: MessagePrices, ranks: int) -> float:
+def transfer_seconds(calls: Iterable[CallGroup], message_times: MeasuredMessageTimes, ranks: int) -> float:
     """Returns the seconds of data transfer in calls, without waiting."""
-    return sum(prices.transfer_s(one, ranks) or 0.0 for one in calls)
+    return sum(message_times.transfer_s(one, ranks) or 0.0 for one in calls)

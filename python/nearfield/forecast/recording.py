@@ -11,7 +11,7 @@ from nearfield import mpi
 from nearfield.base.errors import UsageError
 from nearfield.base.owned_folder import OwnedFolder
 from nearfield.base.progress import ReportLine, ignore_progress
-from nearfield.forecast.prices import MessagePrices
+from nearfield.forecast.message_times import MeasuredMessageTimes
 from nearfield.forecast.ranks import read_ranks
 from nearfield.forecast.run import RecordedRun
 from nearfield.mpi.detect_command import detect_mpi
@@ -31,9 +31,9 @@ class Recording:
     folder: Path
     scratch_folders: tuple[Path, ...] = ()
 
-    def read_run(self, prices: MessagePrices | None) -> RecordedRun:
+    def read_run(self, message_times: MeasuredMessageTimes | None) -> RecordedRun:
         """Reads the records of all ranks, after the command has ended."""
-        return RecordedRun(read_ranks(self.folder), prices)
+        return RecordedRun(read_ranks(self.folder), message_times)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def prepare_recording(
 def _create_empty_folder(out: Path) -> None:
     """Creates a folder for records. Raises UsageError if it exists and is not empty, or cannot be created."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"'{out}' holds something already", "name another folder with --out")
+        raise UsageError(f"'{out}' is not empty", "name another folder with --out")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -18,7 +18,7 @@ from nearfield.forecast.ceiling import (
     seconds_without_core,
     transfer_seconds,
 )
-from nearfield.forecast.prices import MessagePrices
+from nearfield.forecast.message_times import MeasuredMessageTimes
 from nearfield.forecast.ranks import CallGroup, RecordedRank, RecordingState
 from nearfield.observe import source_lines
 from nearfield.observe.source_lines import UNKNOWN_NAME, CodeLocation
@@ -33,7 +33,7 @@ class RecordedRun:
     """The recorded ranks of a run of a program, and measured message times if there are any."""
 
     ranks: list[RecordedRank]
-    prices: MessagePrices | None = None
+    message_times: MeasuredMessageTimes | None = None
 
     @cached_property
     def duration_s(self) -> float:
@@ -53,15 +53,15 @@ class RecordedRun:
     @cached_property
     def transfer_share(self) -> float | None:
         """Returns the share of data transfer in the time of all ranks; None without measured message times."""
-        if not self.prices or not self.ranks:
+        if not self.message_times or not self.ranks:
             return None
-        moved = sum(transfer_seconds(rank.call_groups, self.prices, rank.num_ranks) for rank in self.ranks)
+        moved = sum(transfer_seconds(rank.call_groups, self.message_times, rank.num_ranks) for rank in self.ranks)
         return min(self.mpi_share, moved / sum(max(rank.duration_s, 1e-9) for rank in self.ranks))
 
     @cached_property
     def ceilings(self) -> list[SpeedupCeiling]:
         """Returns the likely and maximum speed-up of the run by each of nearfield's tools."""
-        return compute_ceilings(self.ranks, self.prices) if self.duration_s > 0 else []
+        return compute_ceilings(self.ranks, self.message_times) if self.duration_s > 0 else []
 
     @property
     def rules_ceiling(self) -> SpeedupCeiling | None:
@@ -175,7 +175,7 @@ class RecordedRun:
         for rank in self.ranks:
             for one in rank.call_groups:
                 groups[one.name, one.size_class, self._location_text(one.site)].append((one, rank.num_ranks))
-        lines = [CallSummary(members, self.prices, where) for (_, _, where), members in groups.items()]
+        lines = [CallSummary(members, self.message_times, where) for (_, _, where), members in groups.items()]
         return sorted(lines, key=lambda line: -line.duration_s)
 
     def _location_text(self, site: CodeLocation | None) -> str:
@@ -201,14 +201,14 @@ class CallSummary:
     """The calls of one MPI function from one code location with one size class, summed over all ranks."""
 
     def __init__(
-        self, members: Sequence[tuple[CallGroup, int]], prices: MessagePrices | None, source_line: str
+        self, members: Sequence[tuple[CallGroup, int]], message_times: MeasuredMessageTimes | None, source_line: str
     ) -> None:
         self.name, self.source_line = members[0][0].name, source_line
         self.num_calls = sum(one.num_calls for one, _ in members)
         self.num_messages = sum(one.num_messages for one, _ in members)
         self.total_bytes = sum(one.total_bytes for one, _ in members)
         self.duration_s = sum(one.duration_s for one, _ in members)
-        moved = [prices.transfer_s(one, ranks) if prices else None for one, ranks in members]
+        moved = [message_times.transfer_s(one, ranks) if message_times else None for one, ranks in members]
         known_transfers = [one for one in moved if one is not None]
         self.waiting_s: float | None = (
             self.duration_s - sum(known_transfers) if len(known_transfers) == len(moved) else None

@@ -37,7 +37,7 @@ def run_sentences(run: RecordedRun) -> Iterator[str]:
     processor = sum(map(processor_seconds, run.ranks)) / len(run.ranks)
     yield f"{ranks}; {run.duration_s:.3g} s from MPI_Init to MPI_Finalize, {processor:.3g} s of processor time a rank"
     if crowded := run.oversubscribed_node:
-        yield f"{crowded[0]} ranks share {crowded[1]} cores: whoever waits takes time from whoever computes"
+        yield f"{crowded[0]} ranks share {crowded[1]} cores: a rank that waits takes time from a rank that computes"
     yield (
         f"the ranks had no core in {run.share_without_core:.0%} of the time in which they could run; other programs "
         f"took {run.cores_used_by_others:.1f} cores of a node"
@@ -55,9 +55,9 @@ def share_sentence(run: RecordedRun) -> str:
     moved = run.transfer_share
     if moved is None:
         return f"{text}; how much of it is waiting is not known without measured times (--rules or -p)"
-    assert run.prices
+    assert run.message_times
     parts = f"{moved:.1%} moves data, {run.mpi_share - moved:.1%} waits for others"
-    return f"{text}: {parts} (by the times of {run.prices.origin})"
+    return f"{text}: {parts} (by the times of {run.message_times.origin})"
 
 
 def ceiling_sentence(run: RecordedRun, is_under_rules: bool = False) -> str:
@@ -80,7 +80,7 @@ def ceiling_sentence(run: RecordedRun, is_under_rules: bool = False) -> str:
     if total > 0 and lines[0].duration_s >= _MIN_NAMED_CALL_SHARE * total:
         text += f"; {lines[0].duration_s / total:.0%} of MPI's time is in {_format_call_with_size(lines[0])}"
     if run.inconclusive_reasons():
-        text += f". But this cannot be told for sure: {'; '.join(run.inconclusive_reasons())}"
+        text += f". But this is uncertain: {'; '.join(run.inconclusive_reasons())}"
     return text
 
 
@@ -112,7 +112,7 @@ def calls_table(run: RecordedRun) -> Table:
 
 def ceilings_table(run: RecordedRun) -> Table:
     """Returns a table of the likely and maximum speed-up by each of nearfield's tools."""
-    table = Table(Column("what could gain", key=True), Column("likely", right=True), Column("at most", right=True),
+    table = Table(Column("improvement", key=True), Column("likely", right=True), Column("at most", right=True),
                   Column("since", prose=True))  # fmt: skip
     for one in run.ceilings:
         likely = f"{one.likely_speedup:.2f}x" if one.likely_speedup else "not known"
@@ -128,15 +128,15 @@ def next_commands(run: RecordedRun, argv: Sequence[str], rules: Path | None = No
     if not run.ranks:
         return []
     if not run.inconclusive_reasons() and max(map(_max_speedup_or_infinity, run.ceilings)) < MIN_SPEEDUP:
-        return ["nothing to gain by nearfield: this program's time is not in MPI inside a node"]
-    if run.prices and run.prices.has_rules:
+        return ["nearfield cannot speed this program up: it does not spend its time in MPI inside a node"]
+    if run.message_times and run.message_times.has_rules:
         commands = [own_command.command_line("compare", *(("--rules", rules) if rules else ()), "--", *argv)]
     else:
         commands = [own_command.command_line("tune", *(("--mpi", mpi) if mpi else ()))]
     waits = run.transfer_share is not None and run.transfer_share < run.mpi_share / 2
     if waits:
         commands.append(
-            own_command.command_line("observe", "--", *argv) + "   (who comes late; then: advise on the trace)"
+            own_command.command_line("observe", "--", *argv) + "   (finds late ranks; then: advise on the trace)"
         )
     if _max_speedup_or_infinity(run.ceilings[2]) >= MIN_SPEEDUP:
         commands.append(own_command.command_line("rewrite", "--help") + "   (or docs/tutorials/halo.md)")
@@ -155,7 +155,7 @@ def run_as_dict(run: RecordedRun) -> dict[str, Any]:
         "undecided": run.inconclusive_reasons(),
         "others_cores": run.cores_used_by_others if run.is_complete else None,
         "layer_share": run.profiling_layer_share,
-        "prices": run.prices.origin if run.prices else None,
+        "prices": run.message_times.origin if run.message_times else None,
         "transfer_share": run.transfer_share,
         "per_rank": [_rank_as_dict(rank) for rank in run.ranks],
         "calls": [

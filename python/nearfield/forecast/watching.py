@@ -14,11 +14,11 @@ from pathlib import Path
 
 from nearfield.apply import explain
 from nearfield.base.errors import NearfieldError
-from nearfield.forecast.prices import MessagePrices
+from nearfield.forecast.message_times import MeasuredMessageTimes
 from nearfield.forecast.recording import Recording, prepare_recording
 from nearfield.forecast.run import RecordedRun
 from nearfield.forecast.saying import ceiling_sentence, run_summary
-from nearfield.forecast.sources import find_prices
+from nearfield.forecast.sources import find_message_times
 from nearfield.mpi.run_child import run_as_child
 from nearfield.rules.paths import default_rules_path
 
@@ -85,11 +85,11 @@ def _ceiling_or_reason(run: RecordedRun) -> str:
     )
 
 
-def find_prices_or_none(rules: Path | None) -> MessagePrices | None:
+def find_prices_or_none(rules: Path | None) -> MeasuredMessageTimes | None:
     """Returns the message times from the given rules file, or from the rules of the current folder; None if none can be
     read."""
     try:
-        return find_prices(rules if rules and rules.is_file() else None, None)
+        return find_message_times(rules if rules and rules.is_file() else None, None)
     except NearfieldError:
         return None
 

@@ -134,7 +134,7 @@ def _measured_or_usual_fact(
     """Returns the point's value as a derived fact if the point is stable, otherwise as a fitted fact with its interval.
     Without a point, returns `usual_value` as a chosen fact. `selector` identifies the records to which the value was
     fitted."""
-    if point is None or point.stable:
+    if point is None or point.is_stable:
         return _derived_or_usual_fact(usual_value, fact_type, point and point.value, source)
     return fact_type(
         value=point.value,

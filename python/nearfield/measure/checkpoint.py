@@ -85,7 +85,7 @@ class CheckpointFolder:
         if entries and not overwrite:
             raise ProfileError(
                 f"there is an interrupted probe at {self._profile_folder}",
-                "complete it with --resume, or give it up with --overwrite",
+                "complete it with --resume, or discard it with --overwrite",
             )
 
     @contextmanager
@@ -115,7 +115,7 @@ class CheckpointFolder:
         busy = UsageError(
             f"another probe is measuring into {self._profile_folder}", "wait for it, or use another --out"
         )
-        return Journal(self.folder / name, _OTHER_FOLDER_REMEDY).open_locked(busy, private=is_private)
+        return Journal(self.folder / name, _OTHER_FOLDER_REMEDY).open_locked(busy, is_private=is_private)
 
     def _require_private_folder(self) -> None:
         """Raises ProfileError if other users may write into the folder: their links could redirect our output, and

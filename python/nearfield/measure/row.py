@@ -33,11 +33,11 @@ def identity_columns(
 
 
 def value_columns(
-    value: float, low: float | None, high: float | None, n: int, *, stable: bool = True, note: str | None = None
+    value: float, low: float | None, high: float | None, n: int, *, is_stable: bool = True, note: str | None = None
 ) -> Row:
     """Returns the columns that hold a value: the number in the record's unit, its interval, repetitions, stability and
     note."""
-    return {"value": value, "low": low, "high": high, "n": n, "stable": stable, "note": note}
+    return {"value": value, "low": low, "high": high, "n": n, "stable": is_stable, "note": note}
 
 
 def missing_value_columns(reason: str) -> Row:

@@ -160,13 +160,13 @@ def _hold_lock(file: Path, on_wait: Callable[[], None]) -> Iterator[None]:
     from filelock import FileLock, Timeout  # imported late: the import is slow, and most programs are already built
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    lock, patience_s = FileLock(file, fallback_to_soft=False), 0.0
+    lock, timeout_s = FileLock(file, fallback_to_soft=False), 0.0
     while not lock.is_locked:
         try:
-            lock.acquire(timeout=patience_s, poll_interval=0.1)
+            lock.acquire(timeout=timeout_s, poll_interval=0.1)
         except Timeout:
             on_wait()
-            patience_s = LOG_INTERVAL_S
+            timeout_s = LOG_INTERVAL_S
     try:
         yield
     finally:

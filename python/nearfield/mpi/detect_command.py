@@ -52,7 +52,7 @@ def detect_mpi(argv: Sequence[str], mpi_name: str | None = None) -> DetectedMpi:
     found = program or launcher
     if not found:
         raise MpiError(
-            f"neither the launcher nor a program in '{' '.join(argv)}' tells which MPI it is", "name it with --mpi"
+            f"neither the launcher nor a program in '{' '.join(argv)}' identifies the MPI", "name it with --mpi"
         )
     files = (*(launcher.files if launcher else ()), *(program.files if program else ()))
     return replace(found, files=files)

@@ -47,9 +47,9 @@ def _survey(environment: tuple[str, ...]) -> MpiSurvey:
     wheels = find_mpi_wheels()
     candidates = [(w, f"wheel {wheel.title}") for wheel in wheels for w in compiler_wrappers_in(wheel.bin_folder)]
     candidates += [(w, origin) for folder, origin in candidate_folders() for w in compiler_wrappers_in(folder)]
-    found = query_candidates(candidates)
-    usable = _make_names_unique(_order_by_preference(_correct_origins(found.usable, wheels)))
-    return MpiSurvey(usable, (*found.unusable, *find_unusable_mpis(usable, wheels)))
+    installations = query_candidates(candidates)
+    usable = _make_names_unique(_order_by_preference(_correct_origins(installations.usable, wheels)))
+    return MpiSurvey(usable, (*installations.unusable, *find_unusable_mpis(usable, wheels)))
 
 
 def query_candidates(candidates: Iterable[tuple[Path, str]]) -> MpiSurvey:
@@ -123,11 +123,11 @@ def _query_launcher_version(path: Path, tools: MpiToolchain) -> str | None:
         return None
 
 
-def _correct_origins(found: Iterable[Installation], wheels: list[MpiWheel]) -> list[Installation]:
+def _correct_origins(installations: Iterable[Installation], wheels: list[MpiWheel]) -> list[Installation]:
     """Returns the installations with corrected origins: the wheel that really owns the files, because a wheel's folder
     may contain files of another wheel."""
     result = []
-    for installation in found:
+    for installation in installations:
         titles = [w.title for w in wheels if w.contains(installation)]
         if titles:
             installation = replace(installation, origin=f"wheel {titles[0]}")
@@ -135,11 +135,11 @@ def _correct_origins(found: Iterable[Installation], wheels: list[MpiWheel]) -> l
     return result
 
 
-def _order_by_preference(found: list[Installation]) -> list[Installation]:
+def _order_by_preference(installations: list[Installation]) -> list[Installation]:
     """Returns the installations in order of preference for the default: first the one to which `mpicc` on PATH belongs,
     because it links the user's programs; then nearfield's own Open MPI wheel; then the others."""
     users = library_of_mpicc()
-    return sorted(found, key=lambda i: (users is None or i.library != users, not is_nearfield_wheel(i)))
+    return sorted(installations, key=lambda i: (users is None or i.library != users, not is_nearfield_wheel(i)))
 
 
 def is_nearfield_wheel(inst: Installation) -> bool:
@@ -156,10 +156,10 @@ def library_of_mpicc() -> Path | None:
         return None
 
 
-def _make_names_unique(found: list[Installation]) -> tuple[Installation, ...]:
+def _make_names_unique(installations: list[Installation]) -> tuple[Installation, ...]:
     seen: dict[str, int] = {}
     result = []
-    for installation in found:
+    for installation in installations:
         count = seen[installation.name] = seen.get(installation.name, 0) + 1
         result.append(replace(installation, name=f"{installation.name}-{count}") if count > 1 else installation)
     return tuple(result)

@@ -92,11 +92,14 @@ def _take_lease(fd: int) -> tuple[FileUse, str]:
     except OSError as error:
         if error.errno == errno.EAGAIN:
             return FileUse.IN_USE, ""
-        return FileUse.UNKNOWN, f"the kernel does not say who uses it: {error.strerror}"
+        return FileUse.UNKNOWN, f"the kernel does not report which processes use it: {error.strerror}"
     kind = file_system_of_device(os.fstat(fd).st_dev)
     if kind in COUNTING_FILE_SYSTEMS:
         return FileUse.UNUSED, ""
-    return FileUse.UNKNOWN, f"the file system ({kind or 'of an unknown type'}) does not say who has it mapped"
+    return (
+        FileUse.UNKNOWN,
+        f"the file system ({kind or 'of an unknown type'}) does not report which processes have it mapped",
+    )
 
 
 def file_system_of_device(device: int) -> str:

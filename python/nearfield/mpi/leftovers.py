@@ -221,9 +221,9 @@ def _live_pid_reason(pid: int, folder_time_s: float) -> str:
         ticks = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19])
         boot = next(ln for ln in Path("/proc/stat").read_text(encoding="utf-8").splitlines() if ln.startswith("btime"))
     except (OSError, StopIteration):
-        return f"there is a process {pid}, of which nothing can be read"
+        return f"there is a process {pid}, which cannot be inspected"
     started = int(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
-    return "" if started > folder_time_s + 1 else f"process {pid}, which its name gives, lives"
+    return "" if started > folder_time_s + 1 else f"process {pid}, which is in its name, is alive"
 
 
 def _describe_ended_process(pid: int) -> str:

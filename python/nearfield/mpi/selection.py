@@ -91,14 +91,14 @@ def _find_start_problem(inst: Installation, report: ReportLine) -> str:
     return next(iter(done.output_lines), f"exit code {done.exit_code}")
 
 
-def _choice_reason(inst: Installation, refused: list[str]) -> str:
+def _choice_reason(inst: Installation, refusal_reasons: list[str]) -> str:
     mpicc = shutil.which("mpicc")
     if mpicc and inst.library == library_of_mpicc():
         why = f"to which mpicc on PATH belongs ({mpicc})"
     else:
         why = "the wheel beside this Python" if is_nearfield_wheel(inst) else "the first that was found"
-        if refused:
-            why += f", since {'; '.join(refused)}"
+        if refusal_reasons:
+            why += f", since {'; '.join(refusal_reasons)}"
         else:
             why += f", since that of {mpicc} is not usable" if mpicc else ", since there is no mpicc on PATH"
     return f"{inst.name}, {why}"

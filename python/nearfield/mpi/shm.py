@@ -20,10 +20,10 @@ def snapshot_shm() -> set[str]:
         return set()
 
 
-def remove_stale_shm(before: set[str]) -> list[str]:
-    """Removes files in /dev/shm that are not in `before`, belong to this user, match an MPI's name patterns and are
-    used by no live process. Returns their names. Files of launches that still run are in use and remain."""
-    left = {name for name in snapshot_shm() - before if _is_mpi_file_of_user(name)}
+def remove_stale_shm(names_before: set[str]) -> list[str]:
+    """Removes files in /dev/shm that are not in `names_before`, belong to this user, match an MPI's name patterns, and
+    that no live process uses. Returns their names. Files of launches that still run are in use and remain."""
+    left = {name for name in snapshot_shm() - names_before if _is_mpi_file_of_user(name)}
     removed: list[str] = []
     deadline = time.monotonic() + FILE_CLOSE_LIMIT_S
     while left:

@@ -60,7 +60,7 @@ def capture_output(command: list[str], env: Mapping[str, str] | None = None) -> 
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "it wrote nothing").splitlines()[0]
         raise MpiError(
-            f"{command[0]} fails (exit code {done.returncode}): {said}", f"see it by hand: {shlex.join(command)}"
+            f"{command[0]} fails (exit code {done.returncode}): {said}", f"to see the error, run: {shlex.join(command)}"
         )
     return done.stdout + done.stderr
 
@@ -77,7 +77,7 @@ def inspect_wrapper(wrapper: Path) -> MpiToolchain:
         if version:
             return MpiToolchain(wrapper, family, version, show, library, family.get_required_variables(root))
     said = text.strip().splitlines()[0] if text.strip() else "nothing"
-    raise MpiError(f"{library} is of no MPI family that nearfield knows; it says: {said}")
+    raise MpiError(f"{library} is of no MPI family that nearfield supports; its version is: {said}")
 
 
 def find_mpi_library(show_output: str) -> Path:

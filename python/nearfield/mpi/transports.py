@@ -87,7 +87,7 @@ def _probe_transport(inst: Installation, engine: Path, environment: Mapping[str,
     text = "\n".join(lines)
     carrier = family.parse_transport(text)
     if carrier is None:
-        return None, f"{inst.name} does not say it in a way that nearfield understands"
+        return None, f"{inst.name} does not report it in a format that nearfield can parse"
     return carrier + format_single_copies(text), ""
 
 

@@ -173,12 +173,13 @@ def _find_mpi_of_command(argv: Sequence[str], mpi_name: str | None) -> mpi.Insta
     return require_buildable(detected)
 
 
-def require_buildable(detected: DetectedMpi) -> mpi.Installation:
+def require_buildable(detected_mpi: DetectedMpi) -> mpi.Installation:
     """Returns the installation of the detected MPI. Raises MpiError if its compiler wrapper is missing on this host."""
-    inst = installation_of_detected_mpi(detected)
+    inst = installation_of_detected_mpi(detected_mpi)
     if not inst:
         raise MpiError(
-            f"{detected.detected_from} is of {detected.family} {detected.version}, for which there is no compiler here",
+            f"{detected_mpi.detected_from} is of {detected_mpi.family} {detected_mpi.version}, for which there is no "
+            "compiler here",
             "the profiling layer is built with the MPI's own wrapper, mpicxx; install it",
         )
     return inst
@@ -192,10 +193,10 @@ def complete_trace(
     received_signal: int = 0,
 ) -> str:
     """Completes the trace of a command that has ended: counts accesses, finds source lines, writes trace.toml.
-    `end_signal` is the signal that ended the command; 0: none. `received_signal` is a signal that the command received.
-    If a stream is truncated, this signal terminated the program regardless of the launcher's exit code (Hydra 4.0.2
-    exits with 0). Returns why the trace is incomplete; '' if complete. Raises MeasurementError if no process recorded
-    anything."""
+    `end_signal` is the signal that ended the command, and `received_signal` a signal that was sent to the command while
+    it ran; 0: none. If a stream is truncated, `received_signal` is taken as the signal that ended the program, even if
+    the launcher exits with 0, as Hydra 4.0.2 does. Returns why the trace is incomplete; '' if complete. Raises
+    MeasurementError if no process recorded anything."""
     streams = _name_streams(folder)
     metadata.ended_by = signal_name(end_signal) if end_signal else ""
     metadata.ranks = len(streams)
@@ -247,7 +248,7 @@ def _describe_exit(metadata: TraceFile) -> str:
 def _remedy_without_records(metadata: TraceFile) -> str:
     """Returns the remedy for a command that recorded nothing."""
     if metadata.exit_code:
-        return f"See it by hand: {metadata.command}"
+        return f"To see the error, run: {metadata.command}"
     link_remedy = "Link the program dynamically, and start it by its own MPI."
     if metadata.recorder == "valgrind":
         return link_remedy

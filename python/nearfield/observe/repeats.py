@@ -12,7 +12,7 @@ from statistics import fmean
 
 from nearfield.base.estimates import Estimate, estimate_mean
 from nearfield.observe.replay import CallSite, Cluster, Replay, TimesByPolicy
-from nearfield.observe.replay_profile import memory_counts
+from nearfield.observe.replay_profile import memory_traffic_counts
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class RepeatedReplay:
         ]
         return sorted(sites, key=lambda site: -site.time_ns[0][0])
 
-    def memory_counts(self) -> dict[str, list[int]]:
+    def memory_traffic_counts(self) -> dict[str, list[int]]:
         """Returns the counts of all nodes' memory that are not 0 in every replay, by name, then by policy."""
-        of_replays = [memory_counts(one.replayed.memory) for one in self.replays]
+        of_replays = [memory_traffic_counts(one.replayed.memory) for one in self.replays]
         none = [0] * len(self.cluster.policies)
         names = dict.fromkeys(name for counts in of_replays for name in counts)
         return {

@@ -175,7 +175,7 @@ def replay_program(
     return Replay(cluster, replayed, line_of, scheduled_policy)
 
 
-def _add_times(total: TimesByPolicy, added: TimesByPolicy) -> None:
-    for row, of_policy in zip(total, added, strict=True):
+def _add_times(sums: TimesByPolicy, added: TimesByPolicy) -> None:
+    for row, of_policy in zip(sums, added, strict=True):
         for speed in range(len(row)):
             row[speed] += of_policy[speed]

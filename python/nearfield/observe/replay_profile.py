@@ -43,7 +43,7 @@ def save_replay(out: Path, program_replay: Replay, command: str, seconds: float)
     return saved
 
 
-def memory_counts(memory: list[Counts]) -> dict[str, list[int]]:
+def memory_traffic_counts(memory: list[Counts]) -> dict[str, list[int]]:
     """Returns name of a count -> values by policy, for the counts of all nodes' memory that are not 0: cache misses,
     lines injected by the NIC, and DRAM traffic."""
     levels = range(len(memory[0].levels))
@@ -67,7 +67,7 @@ def _replay_rows(program_replay: Replay) -> Iterator[Row]:
             for site in sites:
                 mean = site.time_ns[policy][speed] / ranks
                 yield _replay_row(program_replay, "time_in", "ns", mean, {**axes, "call": site.name, "line": site.line})
-        for name, numbers in memory_counts(program_replay.replayed.memory).items():
+        for name, numbers in memory_traffic_counts(program_replay.replayed.memory).items():
             unit = "bytes" if name.endswith("bytes") else "count"
             yield _replay_row(program_replay, name, unit, numbers[policy], by_policy)
     for site in sites:
@@ -90,7 +90,7 @@ def _program_scenario(rows: list[Row]) -> schema.Scenario:
     units = {row["metric"]: row["unit"] for row in rows}
     return schema.Scenario(
         name=PROGRAM_SCENARIO,
-        summary="an observed program on a cluster that is described: where its time goes",
+        summary="an observed program on a described cluster: the parts of its time",
         parameters=[schema.ParameterInfo(name=name, summary=summary) for name, summary in parameters.items()],
         metrics=[
             schema.MetricInfo(

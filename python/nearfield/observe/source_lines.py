@@ -37,7 +37,7 @@ class SourceLine:
         return Path(self.object).name + (f"+{self.offset:#x}" if self.offset else "")
 
     @property
-    def is_named(self) -> bool:
+    def is_resolved(self) -> bool:
         """Returns whether the line number or the function is known."""
         return bool(self.number) or self.function != UNKNOWN_NAME
 

@@ -79,7 +79,7 @@ def read_lines(trace: Trace) -> dict[tuple[str, int], SourceLine]:
 
 def missing_function_names_advice(lines: Iterable[SourceLine]) -> str:
     """Returns advice on how to get names for the unnamed functions among these lines; '' if all have names."""
-    return missing_names_advice(line.object for line in lines if not line.is_named)
+    return missing_names_advice(line.object for line in lines if not line.is_resolved)
 
 
 def read_flops(trace: Trace) -> dict[str, dict[int, float]]:

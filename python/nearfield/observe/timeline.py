@@ -58,7 +58,7 @@ def _to_json(events: Iterable[Event]) -> str:
 
 
 @dataclass(frozen=True)
-class _Slice:
+class _TimelineSlice:
     """An interval in which a rank did something. Two slices of a rank are either nested or disjoint."""
 
     name: str
@@ -67,7 +67,7 @@ class _Slice:
     args: dict[str, Any] = field(default_factory=dict)
 
 
-def _slice_events(node: int, rank: int, slices: Iterable[_Slice]) -> Iterator[Event]:
+def _slice_events(node: int, rank: int, slices: Iterable[_TimelineSlice]) -> Iterator[Event]:
     """Yields the begin and end events of the slices in the order of time. If one slice ends when another begins, the
     end comes first."""
     open_slices: list[tuple[float, Event]] = []  # (end of the slice, fields that its two events share)
@@ -110,12 +110,12 @@ def _simulated_events(program_replay: Replay) -> Iterator[Event]:
         node = rank // ranks_per_node
         yield from _name_events(node, f"node {node}", rank)
         calls = [
-            _Slice(call.name, begin, end, {"line": program_replay.source_line_of(call)})
+            _TimelineSlice(call.name, begin, end, {"line": program_replay.source_line_of(call)})
             for call in outcome.calls
             for begin, end in call.intervals_ns
         ]
         waits = [
-            (step.origin, _Slice(_wait_name(rank, step.origin[0]), step.end_ns, after.begin_ns))
+            (step.origin, _TimelineSlice(_wait_name(rank, step.origin[0]), step.end_ns, after.begin_ns))
             for step, after in pairwise(steps)
             if step.kind == replay.StepKind.wait and after.begin_ns > step.end_ns
         ]
@@ -230,7 +230,7 @@ def _observed_events(ranks: list[_ObservedRank]) -> Iterator[Event]:
         )
         yield from _name_events(node, rank.host or "one process", number)
         calls = (
-            _Slice(call.name, call.begin_ns + shift, call.end_ns + shift, call.details())
+            _TimelineSlice(call.name, call.begin_ns + shift, call.end_ns + shift, call.details())
             for call in rank.calls
             if call.end_ns  # the last one has no end if the process was killed
         )

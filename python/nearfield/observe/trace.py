@@ -140,5 +140,5 @@ def create_trace_folder(folder: Path, metadata: TraceFile, force: bool) -> None:
 
 def write_trace_file(folder: Path, metadata: TraceFile) -> None:
     """Writes trace.toml."""
-    text = dump_toml(metadata, "How this trace came to be.", "docs/explanation/observing.md")
+    text = dump_toml(metadata, "Origin of this trace.", "docs/explanation/observing.md")
     atomic_write(folder / TRACE_FILE, text, _NO_SPACE_REMEDY)

@@ -32,7 +32,7 @@ def default_model() -> CostModel:
     if Path(DEFAULT_PROFILE_NAME).is_dir():
         remedy = f"There is a profile here: --profile {DEFAULT_PROFILE_NAME}."
     else:
-        remedy = f"Measure this machine with: {own_command.command_line('probe')}; --profile uses what it finds."
+        remedy = f"Measure this machine with: {own_command.command_line('probe')}; --profile uses the result."
     note = "No profile is named: times are of a two-core EPYC VM, and of a guess at a 100 Gb/s network."
     return CostModel(default_costs(), "nearfield's defaults", notes=[f"{note} {remedy}"])
 
@@ -44,7 +44,7 @@ def described_model(machine: DescribedMachine, mode: str | None = None) -> CostM
     notes = [f"Latency counts as 0: {chosen.latency_reason}."] if chosen.latency_us is None else []
     for what, one in (("contiguous bandwidth", [chosen.contiguous_mb_per_s]), ("strides", chosen.stride + chosen.bank)):
         if kinds := sorted({number.kind for number in one} - {"stated"}):
-            notes.append(f"Its {what}: {', '.join(kinds)}; the file says how.")
+            notes.append(f"Its {what}: {', '.join(kinds)}; the file states the sources.")
     origin = f"the described machine {machine.name}, {chosen.name}: {chosen.summary}"
     return CostModel(
         costs_of_machine(machine, mode), origin, int(communication_of(machine).ranks_per_node.value), notes
@@ -74,7 +74,7 @@ def measured_model(profile: Profile) -> CostModel:
     says so; if all costs have their defaults, the model's origin says so."""
     costs, notes = costs_from_records(profile.records, profile.machine.line_bytes)
     if costs_text(costs, "") == costs_text(default_costs(), ""):
-        why = f"the profile {profile.path} has no stable record of what messages cost"
+        why = f"the profile {profile.path} has no stable record of message times"
         return CostModel(costs, f"nearfield's defaults, since {why}", notes=notes)
     return CostModel(
         costs, f"the profile {profile.path} ({profile.run.mpi.name} on {profile.machine.name})", notes=notes
@@ -101,7 +101,7 @@ def communication_of(machine: DescribedMachine) -> Communication:
     """Returns the section [communication] of a machine. Raises UsageError if its file has none."""
     if machine.communication is None:
         raise UsageError(
-            f"what messages cost on {machine.name} is not described: its file has no [communication]",
+            f"the message times of {machine.name} are unknown: its file has no [communication]",
             f"Such a section shows: {own_command.command_line('machine', 'show', 't3e-900', '--toml')}",
         )
     return machine.communication

@@ -81,12 +81,12 @@ def verdict_text(plans: Sequence[Plan], dimensions: int) -> str:
     return f"{text}; the best {' and '.join(others)}." if others else f"{text}."
 
 
-def comparison_with_best(requested: Plan, best: Plan, dimensions: int) -> str:
+def comparison_with_best(requested: Plan, best_plan: Plan, dimensions: int) -> str:
     """Returns a sentence that compares the decomposition of the user with the fastest one."""
-    if requested.time_ns <= best.time_ns * (1 + EQUAL_TIME_TOLERANCE):
-        return "No split is faster than the one you ask for."
-    factor = requested.time_ns / best.time_ns
-    return f"The split you ask for takes {factor:.2f}x of the best, {split_text(best.dims, dimensions)}."
+    if requested.time_ns <= best_plan.time_ns * (1 + EQUAL_TIME_TOLERANCE):
+        return "No split is faster than the requested one."
+    factor = requested.time_ns / best_plan.time_ns
+    return f"The requested split takes {factor:.2f}x of the best, {split_text(best_plan.dims, dimensions)}."
 
 
 def load_imbalance(plan: Plan, extents: Sequence[int], ranks: int) -> float | None:
@@ -109,8 +109,8 @@ def _best_plans_by_other_dimensions(plans: Sequence[Plan]) -> list[Plan]:
     return [first[n] for n in sorted(first) if n != _count_split_dimensions(plans[0])]
 
 
-def _slowdown_text(plan: Plan, best: Plan) -> str:
-    factor = plan.time_ns / best.time_ns
+def _slowdown_text(plan: Plan, best_plan: Plan) -> str:
+    factor = plan.time_ns / best_plan.time_ns
     if factor < 1 + EQUAL_TIME_TOLERANCE:
         return "takes as long"
     return f"takes {factor:.2f}x" if factor < 10 else f"takes {factor:.0f}x"

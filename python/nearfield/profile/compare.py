@@ -32,10 +32,10 @@ def is_near_one(ratio: float, threshold: float) -> bool:
     return ratio > 0 and abs(math.log(ratio)) < math.log1p(threshold)
 
 
-def verdict_of(ratio: Estimate | None, stable: bool, unit: str, threshold: float) -> Verdict:
-    """Returns the verdict on a ratio B/A. `stable` means that both records are stable. The verdict is "faster" or
+def verdict_of(ratio: Estimate | None, is_stable: bool, unit: str, threshold: float) -> Verdict:
+    """Returns the verdict on a ratio B/A. `is_stable` means that both records are stable. The verdict is "faster" or
     "slower" for times only; values in other units are "changed"."""
-    if not stable:
+    if not is_stable:
         return "unstable"
     if ratio is not None and (ratio.low <= 1 <= ratio.high or is_near_one(ratio.value, threshold)):
         return "same"
@@ -54,7 +54,7 @@ def values_agree(a: Estimate, b: Estimate, threshold: float = DEFAULT_THRESHOLD)
 
 
 @dataclass(frozen=True)
-class Change:
+class RecordChange:
     """A record that both profiles have, with its ratio B/A and verdict. A value is None if the record of that profile
     is null."""
 
@@ -72,7 +72,7 @@ class Change:
 class Comparison:
     """The changes of the records that both profiles have, and the records that only one has."""
 
-    changes: list[Change]
+    changes: list[RecordChange]
     only_a: pl.DataFrame
     only_b: pl.DataFrame
 
@@ -95,17 +95,17 @@ def declared_metrics(*runs: Run) -> set[tuple[str, str]]:
     return {(s.name, m.name) for run in runs for s in run.scenario for m in s.metrics}
 
 
-def summarize_by_scenario(changes: Iterable[Change]) -> dict[str, dict[str, Any]]:
+def summarize_by_scenario(changes: Iterable[RecordChange]) -> dict[str, dict[str, Any]]:
     """Returns for each scenario the number of records by verdict, the number of records without a value, and the
     geometric mean of the ratios of stable times. Excludes diagnostic metrics."""
-    groups: dict[str, list[Change]] = {}
+    groups: dict[str, list[RecordChange]] = {}
     for change in changes:
         if not change.diagnostic:
             groups.setdefault(change.key["scenario"], []).append(change)
     return {scenario: _summarize_scenario(group) for scenario, group in groups.items()}
 
 
-def count_agreeing_times(changes: Iterable[Change]) -> dict[str, Any]:
+def count_agreeing_times(changes: Iterable[RecordChange]) -> dict[str, Any]:
     """Returns the share and number of times, among those stable in both profiles, whose values agree, and the number of
     unstable times. Excludes counts, which always agree, and diagnostic metrics, which need not repeat."""
     times = [c for c in changes if c.unit == "ns" and not c.diagnostic and c.a and c.b]
@@ -119,7 +119,7 @@ def count_agreeing_times(changes: Iterable[Change]) -> dict[str, Any]:
     }
 
 
-def overall_verdict(changes: Iterable[Change]) -> OverallVerdict:
+def overall_verdict(changes: Iterable[RecordChange]) -> OverallVerdict:
     """Returns the verdict on all changes: "cannot tell" unless at least half of the times are stable in both profiles,
     "changed" if some times are faster and others slower."""
     changes = list(changes)
@@ -133,14 +133,14 @@ def overall_verdict(changes: Iterable[Change]) -> OverallVerdict:
     return "faster" if verdicts == {"faster"} else "slower" if verdicts == {"slower"} else "changed"
 
 
-def largest_changes(changes: Iterable[Change]) -> list[Change]:
+def largest_changes(changes: Iterable[RecordChange]) -> list[RecordChange]:
     """Returns the changes with verdict faster, slower or changed, largest first. Changes without a ratio (from or to 0)
     come before all others."""
     decided = [c for c in changes if c.verdict in ("faster", "slower", "changed") and not c.diagnostic]
     return sorted(decided, key=lambda c: -abs(math.log(c.ratio.value)) if c.ratio else -math.inf)
 
 
-def _summarize_scenario(group: list[Change]) -> dict[str, Any]:
+def _summarize_scenario(group: list[RecordChange]) -> dict[str, Any]:
     counts = {
         word: sum(c.verdict == word for c in group) for word in ("faster", "slower", "changed", "same", "unstable")
     }
@@ -173,11 +173,13 @@ def _has_one_pair_per_distance(*tables: pl.DataFrame) -> bool:
     return all((pairs["pair"] <= 1).all() for pairs in per_place)
 
 
-def _make_change(row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float) -> Change:
+def _make_change(
+    row: Mapping[str, Any], keys: list[str], declared: set[tuple[str, str]], threshold: float
+) -> RecordChange:
     a, b = estimate_of_record(row), estimate_of_record(row, "_b")
     ratio = ratio_of_estimates(a, b) if a and b else None
     stable = row["stable"] and row["stable_b"]
-    return Change(
+    return RecordChange(
         key={name: row[name] for name in keys if name != "unit" and row[name] is not None},
         unit=row["unit"],
         a=a,

@@ -51,7 +51,7 @@ class Point(Estimate):
     """The value and interval of one record, in the record's unit (ns for times)."""
 
     n: int
-    stable: bool
+    is_stable: bool
     verdict: str | None = None
     note: str | None = None
     unit: str = "ns"
@@ -59,12 +59,12 @@ class Point(Estimate):
     @property
     def is_reliable(self) -> bool:
         """Returns whether a decision may be based on the point: it is stable, and its buffer state was not refuted."""
-        return self.stable and self.verdict != "refuted"
+        return self.is_stable and self.verdict != "refuted"
 
     def scale_by(self, factor: float, unit: str) -> Point:
         return Point(
             self.value * factor, self.low * factor, self.high * factor,
-            self.n, self.stable, self.verdict, self.note, unit,
+            self.n, self.is_stable, self.verdict, self.note, unit,
         )  # fmt: skip
 
 
@@ -182,7 +182,8 @@ def point_of(row: Mapping[str, Any]) -> Point:
     """Returns the point of a record that has a value."""
     estimate = estimate_of_record(row)
     assert estimate
-    return Point(**vars(estimate), **{name: row[name] for name in ("n", "stable", "verdict", "note", "unit")})
+    facts = {name: row[name] for name in ("n", "verdict", "note", "unit")}
+    return Point(**vars(estimate), is_stable=row["stable"], **facts)
 
 
 def common_x_values(*curves: Mapping[Any, Any]) -> list[Any]:

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nearfield.base.units import format_bytes
-from nearfield.profile.compare import Change, UnmatchedValues, count_agreeing_times, largest_changes, overall_verdict
+from nearfield.profile.compare import (
+    RecordChange,
+    UnmatchedValues,
+    count_agreeing_times,
+    largest_changes,
+    overall_verdict,
+)
 from nearfield.profile.places import find_moved_pairs
 from nearfield.profile.records import PLACE_COLUMNS
 
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
 MAX_SHOWN_VALUES = 8
 MACHINE_FACTS = ("machine", "processor", "cores", "caches")
 MPI_FACTS = ("MPI", "transport")
-UNPAIRED_NOTE = "A and B were measured at different times: a ratio says what changed, not why."
+UNPAIRED_NOTE = "A and B were measured at different times: a ratio shows a change, not its cause."
 
 
 def profile_differences(a: Profile, b: Profile) -> list[tuple[str, str, str]]:
@@ -82,9 +88,9 @@ def agreement_line(counts: dict[str, Any]) -> str:
     )
 
 
-def verdict_sentence(changes: Sequence[Change]) -> str:
-    """Returns the verdict on all changes as a phrase with counts, for example 'surely different: 12 faster, 3 slower';
-    or the reason why there is no verdict."""
+def verdict_sentence(changes: Sequence[RecordChange]) -> str:
+    """Returns the verdict on all changes as a phrase with counts, for example 'significantly different: 12 faster, 3
+    slower'; or the reason why there is no verdict."""
     agreement = count_agreeing_times(changes)
     times = agreement["stable"] + agreement["unstable"]
     if overall_verdict(changes) == "cannot tell":
@@ -93,7 +99,7 @@ def verdict_sentence(changes: Sequence[Change]) -> str:
         return f"cannot tell what changed: {few} of {times} times {verb} stable in both"
     counts = Counter(change.verdict for change in largest_changes(changes))
     phrases = [f"{counts[word]} {word}" for word in ("faster", "slower", "changed") if counts[word]]
-    return f"surely different: {', '.join(phrases)}" if phrases else "nothing changed by more than the threshold"
+    return f"significantly different: {', '.join(phrases)}" if phrases else "nothing changed by more than the threshold"
 
 
 def record_location_text(key: dict[str, Any]) -> str:
@@ -108,12 +114,16 @@ def _format_parameter(name: str, value: Any) -> str:
     return f"{name.removesuffix('_bytes')} {format_bytes(value) if name.endswith('_bytes') else value}"
 
 
-def unmatched_values_line(unmatched: UnmatchedValues) -> str:
+def unmatched_values_line(unmatched_values: UnmatchedValues) -> str:
     """Returns a line with the parameter values that only one of the two profiles has."""
-    if unmatched.column == "scenario":
-        return f"only in {unmatched.profile}: the scenario {unmatched.scenario}"
-    bytes_ = unmatched.column.endswith("_bytes")
-    values = [format_bytes(value) if bytes_ else str(value) for value in unmatched.values[:MAX_SHOWN_VALUES]]
-    more = f" and {len(unmatched.values) - MAX_SHOWN_VALUES} more" if len(unmatched.values) > MAX_SHOWN_VALUES else ""
-    name = unmatched.column.removesuffix("_bytes")
-    return f"only in {unmatched.profile}: {unmatched.scenario} {name} {', '.join(values)}{more}"
+    if unmatched_values.column == "scenario":
+        return f"only in {unmatched_values.profile}: the scenario {unmatched_values.scenario}"
+    bytes_ = unmatched_values.column.endswith("_bytes")
+    values = [format_bytes(value) if bytes_ else str(value) for value in unmatched_values.values[:MAX_SHOWN_VALUES]]
+    more = (
+        f" and {len(unmatched_values.values) - MAX_SHOWN_VALUES} more"
+        if len(unmatched_values.values) > MAX_SHOWN_VALUES
+        else ""
+    )
+    name = unmatched_values.column.removesuffix("_bytes")
+    return f"only in {unmatched_values.profile}: {unmatched_values.scenario} {name} {', '.join(values)}{more}"

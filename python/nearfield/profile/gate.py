@@ -17,7 +17,7 @@ from nearfield.base.estimates import t_quantile
 from nearfield.base.frames import pl
 from nearfield.base.units import format_ratio
 from nearfield.base.words import join_and
-from nearfield.profile.compare import Change, Comparison, declared_metrics
+from nearfield.profile.compare import Comparison, RecordChange, declared_metrics
 from nearfield.profile.differences import record_location_text
 from nearfield.profile.places import find_moved_pairs
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nearfield.profile.schema import Run
 
 MIN_STABLE_SHARE = 0.5  # minimum share of a scenario's times that are stable in both profiles
-MAX_FALSE_ALARM_SHARE = 0.05  # maximum probability that any single time is called slower although nothing changed
+MAX_FALSE_ALARM_RATE = 0.05  # maximum probability that any single time is called slower although nothing changed
 MAX_HIDDEN_SLOWDOWN = 2.0  # if the scatter may hide a larger slowdown of a single time, the gate does not decide
 _SIGMA_OF_MAD = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
 # The median absolute deviation (MAD) of n values is as precise as the standard deviation of 0.37 n values.
@@ -106,9 +106,9 @@ def judge_slowdown(comparison: Comparison, runs: tuple[Run, Run], limits: GateLi
     return GateResult("not decided" if reasons else "not slower", scenarios, reasons)
 
 
-def _declared_times_by_scenario(comparison: Comparison) -> dict[str, list[Change]]:
+def _declared_times_by_scenario(comparison: Comparison) -> dict[str, list[RecordChange]]:
     """Returns scenario -> the declared times for which at least one profile has a value."""
-    times_by_scenario: dict[str, list[Change]] = {}
+    times_by_scenario: dict[str, list[RecordChange]] = {}
     for change in comparison.changes:
         if change.unit == "ns" and not change.diagnostic and (change.a or change.b):
             times_by_scenario.setdefault(change.key["scenario"], []).append(change)
@@ -127,24 +127,28 @@ def _count_unmatched_times(comparison: Comparison, declared: set[tuple[str, str]
 
 
 def _judge_scenario(
-    stable: list[Change], num_common: int, num_unmatched: tuple[int, int], num_compared: int, limits: GateLimits
+    stable_changes: list[RecordChange],
+    num_common: int,
+    num_unmatched: tuple[int, int],
+    num_compared: int,
+    limits: GateLimits,
 ) -> GatedScenario:
     """Returns the verdict on one scenario with `num_common` times in both profiles and `num_unmatched` times in only A
     and only B. Times that only B has (more sizes) do not matter if B has all times of A."""
     num_times = num_common + num_unmatched[0] if num_common else sum(num_unmatched)
-    ratios = [c.ratio.value for c in stable if c.ratio]
+    ratios = [c.ratio.value for c in stable_changes if c.ratio]
     mean = geometric_mean(ratios) if ratios else None
-    bounds = _ratio_limits(stable, num_compared, limits.max_slowdown) if limits.checks_single_times else []
+    bounds = _ratio_limits(stable_changes, num_compared, limits.max_slowdown) if limits.checks_single_times else []
     slow = [
         SlowTime(f"{change.key['metric']}, {record_location_text(change.key)}", change.ratio.value, bound)
-        for change, bound in zip(stable, bounds, strict=False)
+        for change, bound in zip(stable_changes, bounds, strict=False)
         if change.ratio and change.ratio.value > bound
     ]
-    reason = _missing_times_reason(num_common, num_unmatched, num_times, len(stable), limits)
+    reason = _missing_times_reason(num_common, num_unmatched, num_times, len(stable_changes), limits)
     if not reason and ((mean and mean > 1 + limits.max_slowdown) or slow):
-        return GatedScenario("slower", "", num_times, len(stable), mean, slow)
+        return GatedScenario("slower", "", num_times, len(stable_changes), mean, slow)
     reason = reason or _hidden_slowdown_reason(max(bounds, default=0.0))
-    return GatedScenario("not decided" if reason else "not slower", reason, num_times, len(stable), mean)
+    return GatedScenario("not decided" if reason else "not slower", reason, num_times, len(stable_changes), mean)
 
 
 def _missing_times_reason(
@@ -172,22 +176,23 @@ def _hidden_slowdown_reason(limit: float) -> str:
     return f"its times scatter so much between the two runs that a slower single one would be seen {seen}"
 
 
-def _ratio_limits(stable: Sequence[Change], num_compared: int, max_slowdown: float) -> list[float]:
+def _ratio_limits(stable_changes: Sequence[RecordChange], num_compared: int, max_slowdown: float) -> list[float]:
     """Returns, for each ratio, the largest value that is consistent with a true ratio of at most 1 + `max_slowdown`.
 
     The logarithm of a ratio varies by its own interval, and by differences between two runs. The latter are estimated
     from the scatter of the scenario's ratios around their median (median absolute deviation, which is robust against a
     few times that really changed). The limit is the quantile of Student's t, with the effective degrees of freedom of
-    this estimate, at MAX_FALSE_ALARM_SHARE divided by the number of all `num_compared` times (Bonferroni). Exact times
+    this estimate, at MAX_FALSE_ALARM_RATE divided by the number of all `num_compared` times (Bonferroni). Exact times
     from a simulator do not scatter."""
-    logs = [math.log(c.ratio.value) for c in stable if c.ratio]
+    logs = [math.log(c.ratio.value) for c in stable_changes if c.ratio]
     sigmas = [
-        math.log(c.ratio.value / c.ratio.low) / _SIGMAS_OF_95 if c.ratio and c.ratio.low else math.inf for c in stable
+        math.log(c.ratio.value / c.ratio.low) / _SIGMAS_OF_95 if c.ratio and c.ratio.low else math.inf
+        for c in stable_changes
     ]
     if not any(sigmas):
         return [1 + max_slowdown] * len(logs)
     middle = median(logs)
     scatter = _SIGMA_OF_MAD * median(abs(value - middle) for value in logs)
-    quantile = t_quantile(1 - MAX_FALSE_ALARM_SHARE / num_compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
+    quantile = t_quantile(1 - MAX_FALSE_ALARM_RATE / num_compared, _EFFICIENCY_OF_MAD * (len(logs) - 1))
     exponents = (math.log1p(max_slowdown) + quantile * math.hypot(sigma, scatter) for sigma in sigmas)
     return [math.exp(exponent) if exponent < 700 else math.inf for exponent in exponents]

@@ -52,7 +52,7 @@ UNIT_BOUNDS: dict[str, tuple[float, float]] = {
     "share": (0, 1e3),
 }
 MAX_PARAMETER_BYTES = 1 << 50  # maximum of a parameter in bytes
-FORMER_TEXT_PARAMETERS = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
+LEGACY_TEXT_COLUMNS = ("memory_slowdown",)  # numeric parameters that older versions of nearfield wrote as text
 SWEPT_PARAMETER_PREFIX = "machine_"  # prefix of parameters that are keys of the simulated machine's file
 REQUIRED_COLUMNS = ("scenario", "metric", "unit", "n", "stable", "source")
 PLACE_COLUMNS = ("distance", "pair", "side")
@@ -110,7 +110,7 @@ def from_rows(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
 def check_records(records: pl.DataFrame) -> pl.DataFrame:
     """Returns the records with their columns in order, and with a verdict column. Raises ProfileError that names the
     invalid column or the first invalid record."""
-    records = _convert_former_text_parameters(records)
+    records = _convert_legacy_text_columns(records)
     _check_columns(records)
     if VERDICT_COLUMN not in records.columns:
         records = records.with_columns(pl.lit(None, pl.String).alias(VERDICT_COLUMN))
@@ -175,10 +175,10 @@ def _column_type(name: str, rows: list[Mapping[str, Any]]) -> type[pl.DataType]:
     return pl.Float64 if fractions else pl.Int64
 
 
-def _convert_former_text_parameters(records: pl.DataFrame) -> pl.DataFrame:
-    """Returns the records with numbers in the columns that older versions of nearfield wrote as text. Other text is
-    left for the checks to reject."""
-    for name in FORMER_TEXT_PARAMETERS:
+def _convert_legacy_text_columns(records: pl.DataFrame) -> pl.DataFrame:
+    """Converts the columns that older versions of nearfield wrote as text to numbers. A column with text that is no
+    number stays unchanged, and the checks of the records reject it."""
+    for name in LEGACY_TEXT_COLUMNS:
         if name in records.columns and records[name].dtype == pl.String:
             numbers = records[name].cast(pl.Float64, strict=False)
             if numbers.null_count() == records[name].null_count():
@@ -212,7 +212,7 @@ def _check_columns(records: pl.DataFrame) -> None:
         if records[name].dtype not in (pl.Int64, pl.Float64, pl.String):
             raise ProfileError(f"column '{name}' is {records[name].dtype}; a parameter is Int64, Float64 or String")
         if (
-            name in FORMER_TEXT_PARAMETERS
+            name in LEGACY_TEXT_COLUMNS
             and records[name].dtype == pl.String
             and records[name].null_count() < records.height
         ):
@@ -253,7 +253,10 @@ def _row_error_rules(records: pl.DataFrame) -> Iterable[tuple[str, pl.Expr]]:
         if records[name].dtype == pl.Int64:
             yield f"{name} is negative", pl.col(name) < 0
     yield "there is a value but no repetition (n = 0)", value.is_not_null() & (pl.col("n") == 0)
-    yield "the value is null and no note says why", value.is_null() & (pl.col("note").fill_null("") == "")
+    yield (
+        "the value is null and there is no note with the reason",
+        value.is_null() & (pl.col("note").fill_null("") == ""),
+    )
     yield "the value is null and there is an interval", value.is_null() & low.is_not_null()
     yield "the value is null and called stable", value.is_null() & pl.col("stable")
 

@@ -58,7 +58,7 @@ class Cache(Table):
 class Memory(Table):
     """The memory of the machine."""
 
-    total_bytes: Bytes | None = _optional_field("of all NUMA nodes; no description of a machine says it")
+    total_bytes: Bytes | None = _optional_field("of all NUMA nodes; not in descriptions of machines")
     numa_nodes: Count = _required_field("how many")
 
 
@@ -82,7 +82,7 @@ class Machine(Table):
     """The hardware of a machine, without measurements."""
 
     schema_version: Literal[1] = _required_field("version of this format")
-    name: str = _required_field("what people call this machine; the host name if nobody said")
+    name: str = _required_field("the usual name of this machine; by default the host name")
     cpu_model: str = _required_field("as the processor names itself")
     cores: Count = _required_field("physical cores that may be used")
     pus: Count = _required_field("hardware threads that may be used")
@@ -190,7 +190,7 @@ class Launch(Table):
 SwitchKind = Literal["eager-limit", "unattended-limit", "single-copy", "step"]
 
 
-class Switch(Table):
+class ProtocolSwitch(Table):
     """A message size at which the MPI's protocol or the trend of its times changes."""
 
     pair: str | None = _optional_field("the pair that showed it")
@@ -198,14 +198,14 @@ class Switch(Table):
     bytes: Bytes = _required_field("the largest message before the change")
     kind: SwitchKind = _required_field(
         "what changes beyond it: Send waits for the receive; Send waits until the receiver is inside MPI; "
-        "the kernel copies; step: only the time is seen to"
+        "the kernel copies; step: only the time changes"
     )
     name: str | None = _optional_field("the control variable that sets it")
     value: int | None = _optional_field("that variable's value")
     evidence: str | None = _optional_field("how it was found")
 
 
-class Skipped(Table):
+class SkippedMeasurement(Table):
     """A scenario that could not be measured."""
 
     scenario: str = _required_field("what was not measured")
@@ -262,7 +262,7 @@ class Run(Table):
     )
     place: list[Place] = _list_field("one table per place of a pair's cores, the most frequent first")
     launch: list[Launch] = _list_field("one table per start of the engine")
-    switch: list[Switch] = _list_field("one table per protocol switch found")
-    skipped: list[Skipped] = _list_field("one table per scenario that could not be measured")
+    switch: list[ProtocolSwitch] = _list_field("one table per protocol switch found")
+    skipped: list[SkippedMeasurement] = _list_field("one table per scenario that could not be measured")
     counters: dict[str, str] = Field(default_factory=dict, description='counter -> "available", or why it is not')
     scenario: list[Scenario] = _list_field("one table per scenario")

@@ -110,7 +110,7 @@ def save(
         MACHINE_FILE: dump_toml(machine, "The machine that this profile was measured on."),
         TOPOLOGY_FILE: topology_xml.encode(),
         RECORDS_FILE: table,
-        RUN_FILE: dump_toml(run, "How the records of this profile came to be."),
+        RUN_FILE: dump_toml(run, "Origin of the records of this profile."),
     }
     with _explain_write_errors(folder), _temporary_sibling(folder, "new") as new:
         for name, content in contents.items():
@@ -156,7 +156,7 @@ def find_profile(path: str | Path | None = None) -> Path:
 
 # ---- reading a profile
 
-_MEASURE_AGAIN_REMEDY = f"Restore the folder from a copy, or measure it anew with: {own_command.command_line('probe')}"
+_MEASURE_AGAIN_REMEDY = f"Restore the folder from a copy, or measure it again with: {own_command.command_line('probe')}"
 
 
 def _require_profile(folder: Path) -> None:
@@ -245,16 +245,16 @@ def _temporary_sibling(folder: Path, role: str) -> Iterator[Path]:
         shutil.rmtree(sibling, ignore_errors=True)
 
 
-def _link_other_files(old: Path, new: Path) -> None:
+def _link_other_files(old_folder: Path, new_folder: Path) -> None:
     """Hard-links into the new folder all files of the old folder that are not part of a profile, so that they exist at
     all times."""
-    for entry in old.iterdir():
+    for entry in old_folder.iterdir():
         if entry.name in PROFILE_FILES:
             continue
         if entry.is_dir() and not entry.is_symlink():
-            shutil.copytree(entry, new / entry.name, symlinks=True, copy_function=_hard_link_or_copy)
+            shutil.copytree(entry, new_folder / entry.name, symlinks=True, copy_function=_hard_link_or_copy)
         else:
-            _hard_link_or_copy(entry, new / entry.name)
+            _hard_link_or_copy(entry, new_folder / entry.name)
 
 
 def _hard_link_or_copy(source: str | Path, target: str | Path) -> None:
@@ -264,20 +264,20 @@ def _hard_link_or_copy(source: str | Path, target: str | Path) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _replace_folder(new: Path, folder: Path) -> None:
-    """Replaces `folder` by `new` with two renames. If the second rename fails or is interrupted by Ctrl-C, undoes the
-    first."""
+def _replace_folder(new_folder: Path, folder: Path) -> None:
+    """Replaces `folder` by `new_folder` with two renames. If the second rename fails or is interrupted by Ctrl-C, the
+    first is undone."""
     if not folder.exists():
-        new.rename(folder)
+        new_folder.rename(folder)
         return
-    old = new.with_name(new.name.replace(".new-", ".old-"))
-    folder.rename(old)
+    old_folder = new_folder.with_name(new_folder.name.replace(".new-", ".old-"))
+    folder.rename(old_folder)
     try:
-        new.rename(folder)
+        new_folder.rename(folder)
     except BaseException:
-        old.rename(folder)
+        old_folder.rename(folder)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(old_folder, ignore_errors=True)
 
 
 @contextmanager

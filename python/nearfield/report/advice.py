@@ -35,7 +35,7 @@ def advice_section_html(program_advice: ProgramAdvice | None) -> str:
     items = "".join(tag("p", text(as_sentence(line))) for line in top_lines if line) + items
     intro = tag("p", f"Losses at the calls of {tag('code', escape_html(program_advice.command))}, most first.")
     remarks = "".join(tag("p", text(as_sentence(remark)), class_="quiet") for remark in program_advice.remarks)
-    return tag("section", tag("h2", "What this program loses") + intro + items + remarks, id="advice")
+    return tag("section", tag("h2", "Lost time of this program") + intro + items + remarks, id="advice")
 
 
 def _format_list_item(note: Note) -> str:

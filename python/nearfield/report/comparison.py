@@ -12,8 +12,8 @@ from nearfield.base.words import capitalize
 from nearfield.profile import Profile
 from nearfield.profile.compare import (
     DEFAULT_THRESHOLD,
-    Change,
     Comparison,
+    RecordChange,
     compare_records,
     count_agreeing_times,
     find_unmatched_values,
@@ -164,12 +164,12 @@ def _differences_html(profiles: Mapping[str, Profile], name: str) -> str:
     parts = [
         tag("h3", f"{escape_html(name)} (B) against {escape_html(first)} (A)"),
         tag("p", text(capitalize(_summarize_changes(comparison)) + "."), class_=f"whole {verdict.replace(' ', '-')}"),
-        folded_html("what was compared all the same", numbers) if verdict == "cannot tell" else numbers,
+        folded_html("unreliable comparison", numbers) if verdict == "cannot tell" else numbers,
         folded_html("machine, MPI and run, where they differ", _differing_values_table_html(setup_differences(a, b))),
         folded_html(
             "control variables of the MPI that differ", _differing_values_table_html(variable_differences(a, b))
         ),
-        folded_html("what only one of the two has", tag("ul", "".join(lone)) if lone else ""),
+        folded_html("values of only one of the two", tag("ul", "".join(lone)) if lone else ""),
     ]
     return tag("div", "".join(parts), class_="against")
 
@@ -187,7 +187,7 @@ def _verdict_table_html(comparison: Comparison) -> str:
     return table(["scenario", *columns], list(rows), class_="numbers") if columns else ""
 
 
-def _changes_table_html(changes: list[Change]) -> str:
+def _changes_table_html(changes: list[RecordChange]) -> str:
     rows = [
         [text(f"{change.key['scenario']} {change.key['metric']}"), text(record_location_text(change.key)),
          *(text(format_value(e.value, change.unit)) if e else "" for e in (change.a, change.b)),
@@ -198,7 +198,7 @@ def _changes_table_html(changes: list[Change]) -> str:
     return table(["what", "where", "A", "B", "B/A", ""], rows, class_="numbers changes") if rows else ""
 
 
-def _format_ratio_with_interval(change: Change) -> str:
+def _format_ratio_with_interval(change: RecordChange) -> str:
     ratio = change.ratio
     return f"{format_ratio(ratio.value)} [{ratio.low:.2f} to {ratio.high:.2f}]" if ratio else ""
 

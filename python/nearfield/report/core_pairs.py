@@ -18,7 +18,7 @@ from nearfield.profile.curves import (
     select_records,
 )
 from nearfield.report.derived_metrics import explain_invalid_floor
-from nearfield.report.plots.chart import Chart, Figure, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant, Figure
 from nearfield.report.plots.series import point_text
 from nearfield.ui.html import table, tag, text
 
@@ -50,7 +50,7 @@ def heat_map_charts(profile: Profile) -> list[Chart]:
     if not _has_multiple_pairs_per_distance(places):
         return []
     variants = [
-        Variant({"show": show}, _heat_map_figure(points)) for show, points in _points_by_column(profile).items()
+        ChartVariant({"show": show}, _heat_map_figure(points)) for show, points in _points_by_column(profile).items()
     ]
     caption = "One cell for each pair measured, at the PUs of its row and its column; both directions are one pair."
     if len(places) > MAX_PLOTTED_PLACES:

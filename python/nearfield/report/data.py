@@ -18,8 +18,8 @@ class FindingTable(Table):
 
     topic: str = Field(description="what it is about: `headroom`, `steps`, `tuned`, ...; there may be several of one")
     level: FindingLevel = Field(
-        description="why the rest is to be read with care; time that could be had back; how this machine or MPI "
-        "behaves; nothing to do; about the measurement itself"
+        description="a reason to read the other findings with care; time that could be saved; a property of this "
+        "machine or MPI; a good result without action; a note on the measurement"
     )
     title: str = Field(description="in a few words")
     text: str = Field(description="what the records show, in sentences")

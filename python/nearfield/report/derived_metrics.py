@@ -23,7 +23,7 @@ from nearfield.profile.curves import (
     ratios,
     select_records,
 )
-from nearfield.profile.schema import Switch
+from nearfield.profile.schema import ProtocolSwitch
 
 BUFFER_STATES = ("invalid", "exclusive", "modified", "reused")
 # A buffer counts as cached from MIN_CACHED_SHARE on, and as evicted up to MAX_EVICTED_SHARE. The cached share is 0 if
@@ -207,7 +207,7 @@ def savings_by_case(profile: Profile, scenario: str, axis: str) -> Iterator[tupl
         yield case, {name: points for name, points in savings_against(names[0], times).items() if points}
 
 
-def switch_size_bytes(switches: list[Switch], switch_kind: str, place: Place) -> int | None:
+def switch_size_bytes(switches: list[ProtocolSwitch], switch_kind: str, place: Place) -> int | None:
     """Returns the largest message size before this kind of protocol switch between these cores, in bytes; None if no
     switch was found."""
     bytes_at_distance = [s.bytes for s in switches if s.kind == switch_kind and s.distance == place.distance]
@@ -223,12 +223,12 @@ def has_values(records: pl.DataFrame, scenario: str) -> bool:
 
 def _saved_share(point: Point, base: Point) -> Point:
     share = 1 - point.value / base.value if base.value else 0.0
-    return Point(share, share, share, point.n, point.stable, unit="share")
+    return Point(share, share, share, point.n, point.is_stable, unit="share")
 
 
 def _preloaded_read_times(records: pl.DataFrame, place: Place, side: str, state: str) -> Curve:
     points = curve(records, "pollution", "traverse", place=place, side=side, state=state, only_reliable=False)
-    return {size: point for size, point in points.items() if point.stable}
+    return {size: point for size, point in points.items() if point.is_stable}
 
 
 def _sum_of_times(first: Point, second: Point) -> Point:
@@ -239,6 +239,6 @@ def _sum_of_times(first: Point, second: Point) -> Point:
         low=first.low + second.low,
         high=first.high + second.high,
         n=min(first.n, second.n),
-        stable=first.stable and second.stable,
+        is_stable=first.is_stable and second.is_stable,
         note=second.note or first.note,
     )

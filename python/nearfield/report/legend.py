@@ -14,7 +14,7 @@ _SYMBOLS = (
     (f'<path d="M1 7H31" class="line"/>{_OUTLINE}', "unstable: no band; findings use its bounds at most"),
     (
         f'<path d="M1 7H31" class="line"/>{_OUTLINE}<circle cx="16" cy="7" r="1.5" class="dot"/>',
-        "the buffers were not in the state asked for: no finding uses it",
+        "the buffers were not in the requested state: no finding uses it",
     ),
 )
 

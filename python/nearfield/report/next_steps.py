@@ -39,7 +39,7 @@ def _steps_from_measured_profile(profile: Profile, tuned_rules: Rules | None, ap
     if tuned_rules and tuned_rules.best_rule_for_all_pairs().parameters:
         return [
             ("Run a program with the tuned parameters", apply_command),
-            ("See what they are worth to it", apply_command.replace(" run ", " compare ", 1)),
+            ("Measure its gain", apply_command.replace(" run ", " compare ", 1)),
             advise,
         ]
     tune = own_command.command_line(

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from nearfield.base.frames import pl
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, one_place_per_distance
-from nearfield.report.plots import SCENARIOS, Section, sections
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Figure, Variant
+from nearfield.report.plots import SCENARIOS, PlotSection, sections
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant, Figure
 from nearfield.report.plots.series import CURVE_STYLES, CurveStyle, Trace, curve_style
 
 MIN_PLOT_HEIGHT_PX = 400  # minimum height of a plot without its legend
@@ -24,7 +24,7 @@ Item = TypeVar("Item")
 NamedItems = Sequence[tuple[str, Item]]  # pairs (profile name, object that belongs to this profile)
 
 
-def overlay_profiles(profiles: Mapping[str, Profile]) -> list[Section]:
+def overlay_profiles(profiles: Mapping[str, Profile]) -> list[PlotSection]:
     """Returns a merged section for each scenario that any profile has. The keys of `profiles` are the names in the
     legend."""
     sections_by_profile = {name: _sections_by_distance(profile) for name, profile in profiles.items()}
@@ -44,7 +44,7 @@ def overlay_profiles(profiles: Mapping[str, Profile]) -> list[Section]:
     ]
 
 
-def selectable_distances(merged_sections: Iterable[Section]) -> list[str]:
+def selectable_distances(merged_sections: Iterable[PlotSection]) -> list[str]:
     """Returns the core selectable_distances that the page offers for selection."""
     choices = (variant.choice for part in merged_sections for chart in part.charts for variant in chart.variants)
     return list(dict.fromkeys(choice[PLACE_OPTION] for choice in choices if PLACE_OPTION in choice))
@@ -53,7 +53,7 @@ def selectable_distances(merged_sections: Iterable[Section]) -> list[str]:
 # ---- sections of a single profile
 
 
-def _sections_by_distance(profile: Profile) -> list[Section]:
+def _sections_by_distance(profile: Profile) -> list[PlotSection]:
     records = profile.records
     places = [
         p for name in records["scenario"].unique(maintain_order=True) for p in one_place_per_distance(records, name)
@@ -62,18 +62,18 @@ def _sections_by_distance(profile: Profile) -> list[Section]:
     return [_name_variants_by_distance(part, places) for part in sections(replace(profile, records=drawn))]
 
 
-def _name_variants_by_distance(section: Section, places: Iterable[Place]) -> Section:
+def _name_variants_by_distance(section: PlotSection, places: Iterable[Place]) -> PlotSection:
     """Returns the section with one variant for each core distance. A variant is named after the distance instead of the
     pair."""
     names = {place.label: place.distance or place.label for place in places}
     charts = []
     for chart in section.charts:
-        variants: dict[tuple[tuple[str, str], ...], Variant] = {}
+        variants: dict[tuple[tuple[str, str], ...], ChartVariant] = {}
         for variant in chart.variants:
             choice = {
                 key: names.get(value, value) if key == PLACE_OPTION else value for key, value in variant.choice.items()
             }
-            variants.setdefault(tuple(choice.items()), Variant(choice, variant.figure))
+            variants.setdefault(tuple(choice.items()), ChartVariant(choice, variant.figure))
         charts.append(replace(chart, variants=list(variants.values())))
     return replace(section, charts=charts)
 
@@ -81,7 +81,7 @@ def _name_variants_by_distance(section: Section, places: Iterable[Place]) -> Sec
 # ---- merging of the profiles' sections
 
 
-def _merge_sections(named_sections: NamedItems[Section], profile_names: Iterable[str]) -> Section:
+def _merge_sections(named_sections: NamedItems[PlotSection], profile_names: Iterable[str]) -> PlotSection:
     """Returns the merged section of one scenario. `named_sections` are the sections of the profiles that have this
     scenario, and `profile_names` are the names of all profiles."""
     names = list(profile_names)
@@ -104,7 +104,7 @@ def _merge_charts(named_charts: NamedItems[Chart], profile_names: list[str]) -> 
     for name, chart in named_charts:
         for variant in chart.variants:
             variants.setdefault(tuple(variant.choice.items()), []).append((name, variant.figure))
-    merged = [Variant(dict(choice), _merge_figures(group, profile_names)) for choice, group in variants.items()]
+    merged = [ChartVariant(dict(choice), _merge_figures(group, profile_names)) for choice, group in variants.items()]
     named_sentences = [
         (name, sentence) for name, chart in named_charts for sentence in re.split(r"(?<=\.) +(?=[A-Z])", chart.caption)
     ]

@@ -19,7 +19,7 @@ from nearfield.report.columns import gain_columns_html
 from nearfield.report.findings import Finding, findings
 from nearfield.report.legend import symbol_legend_html
 from nearfield.report.next_steps import next_steps_html
-from nearfield.report.plots import Section, sections
+from nearfield.report.plots import PlotSection, sections
 from nearfield.report.plots.chart import Chart
 from nearfield.report.rules import Guideline, evaluate_guidelines
 from nearfield.report.tuned import tuned_html, tuned_section
@@ -77,7 +77,7 @@ def render_report(
     )
 
 
-def _report_sections(profile: Profile, tuned_rules: Rules | None) -> list[Section]:
+def _report_sections(profile: Profile, tuned_rules: Rules | None) -> list[PlotSection]:
     return ([tuned_section(tuned_rules)] if tuned_rules else []) + sections(restrict_to_plotted_places(profile))
 
 
@@ -86,7 +86,7 @@ def charts_of(profile: Profile, tuned_rules: Rules | None = None) -> list[Chart]
     return [*core_pairs.heat_map_charts(profile), *_charts_of_sections(_report_sections(profile, tuned_rules))]
 
 
-def _charts_of_sections(page_sections: list[Section]) -> list[Chart]:
+def _charts_of_sections(page_sections: list[PlotSection]) -> list[Chart]:
     return [chart for part in page_sections for chart in part.charts]
 
 
@@ -133,9 +133,7 @@ def banners_html(profile: Profile, all_findings: list[Finding], profile_name: st
 
 def fold_if_unreliable(all_findings: list[Finding], html: str) -> str:
     """Returns the HTML unchanged, or in a collapsed element if a finding says that the measurements are unreliable."""
-    return (
-        folded_html("What was measured all the same", html, class_="useless") if is_unreliable(all_findings) else html
-    )
+    return folded_html("Unreliable measurements", html, class_="useless") if is_unreliable(all_findings) else html
 
 
 def is_unreliable(all_findings: list[Finding]) -> bool:
@@ -166,7 +164,7 @@ def _simulated_banner_html(profile: Profile, name_prefix: str) -> str:
 def _incomplete_banner_html(profile: Profile, name_prefix: str) -> str:
     if profile.run.complete:
         return ""
-    message = f"{name_prefix}This profile is {describe_unfinished(profile.run)}. Some of what belongs here is missing."
+    message = f"{name_prefix}This profile is {describe_unfinished(profile.run)}. Parts of this page are missing."
     remedy = f" {tag('code', text(profile.completed_by))} completes it."
     return tag("p", text(message) + remedy, class_="banner", role="alert")
 
@@ -203,7 +201,7 @@ def _guidelines_section_html(guidelines: list[Guideline]) -> str:
     return tag("section", tag("h2", "Where to put communication") + tag("p", intro, class_="quiet") + items, id="rules")
 
 
-def _navigation_links(page_sections: list[Section], has_rules: bool, has_advice: bool) -> list[tuple[str, str]]:
+def _navigation_links(page_sections: list[PlotSection], has_rules: bool, has_advice: bool) -> list[tuple[str, str]]:
     optional_links = [*([("advice", "Advice")] if has_advice else []), *([("rules", "Rules")] if has_rules else [])]
     links = [("findings", "Findings"), *optional_links, ("machine", "Machine")]
     return [
@@ -260,7 +258,7 @@ def _guideline_html(rule: Guideline) -> str:
     return tag("li", body + tag("p", text(rule.advice)) + tag("p", text(rule.evidence), class_="quiet"))
 
 
-def section_html(section: Section, inserted_html: str = "") -> str:
+def section_html(section: PlotSection, inserted_html: str = "") -> str:
     """Returns the HTML of a scenario's section, with `inserted_html` above its charts."""
     summary = tag("p", text(section.summary), class_="quiet") if section.summary else ""
     remarks = "".join(tag("p", text(remark), class_="skipped") for remark in section.remarks)

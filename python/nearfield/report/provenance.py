@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from nearfield.base.units import format_bytes, format_ns
 from nearfield.profile import Profile
-from nearfield.profile.schema import Launch, Switch
+from nearfield.profile.schema import Launch, ProtocolSwitch
 from nearfield.ui.html import escape_html, folded_html, table, tag, text
 
 FactRow = tuple[str, str]
@@ -105,13 +105,13 @@ def _counter_facts(profile: Profile) -> list[FactRow]:
     return [(text(state), escape_html(", ".join(names))) for state, names in by_state.items()]
 
 
-def _switches_html(switches: list[Switch]) -> str:
+def _switches_html(switches: list[ProtocolSwitch]) -> str:
     rows = [
         [text(s.distance or ""), escape_html(s.pair or ""), escape_html(s.kind), text(format_bytes(s.bytes)),
          escape_html(f"{s.name} = {s.value}" if s.name else ""), text(s.evidence or "")]
         for s in switches
     ]  # fmt: skip
-    header = ("distance", "PUs", "what changes", "last size before", "control variable", "how it was found")
+    header = ("distance", "PUs", "change", "last size before", "control variable", "how it was found")
     return folded_html("Protocol switches", table(header, rows) if rows else "", class_="wide")
 
 

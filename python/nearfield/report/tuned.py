@@ -4,17 +4,17 @@ message sizes."""
 from __future__ import annotations
 
 from nearfield.base.units import format_bytes, format_size_range
-from nearfield.report.plots import Section, tuned
+from nearfield.report.plots import PlotSection, tuned
 from nearfield.rules.schema import Rules, RuleTable
 from nearfield.ui.html import escape_html, table, tag, text
 
 
-def tuned_section(rules: Rules) -> Section:
+def tuned_section(rules: Rules) -> PlotSection:
     """Returns the section with the plots of the rules and remarks on distances without a rule."""
     baseline = [rule for rule in rules.rule if rule.is_tuned and not rule.parameters]
     notes = [f"{rule.distance}: the MPI's defaults are best ({rule.reason})." for rule in baseline]
     notes += [f"{undecided}." for undecided in rules.undecided]
-    return Section("tuned", tuned.TITLE, tuned.NAVIGATION_TITLE, "", tuned.charts(rules), notes)
+    return PlotSection("tuned", tuned.TITLE, tuned.NAVIGATION_TITLE, "", tuned.charts(rules), notes)
 
 
 def tuned_html(rules: Rules, apply_command: str) -> str:
@@ -92,4 +92,4 @@ def _native_algorithms_html(rules: Rules) -> str:
     if not rows:
         return ""
     head = ("collective", "ranks", "bytes up to", "algorithm", "times as fast as the MPI's choice")
-    return tag("p", "The MPI's own algorithms, for programs that load nothing:", class_="quiet") + table(head, rows)
+    return tag("p", "The MPI's own algorithms, which need no preloaded library:", class_="quiet") + table(head, rows)

@@ -19,7 +19,7 @@ def _remedy_text() -> str:
     return f"Make one with: {own_command.command_line('reproduce', '--live-only', '--json')} >FILE.json"
 
 
-class MachineVerdicts(Table):
+class MachineClaimVerdicts(Table):
     """The verdicts from one machine's JSON file."""
 
     file: str
@@ -29,7 +29,7 @@ class MachineVerdicts(Table):
     verdicts: dict[str, str]  # claim id -> verdict
 
 
-def collect_machines(folder: Path) -> list[MachineVerdicts]:
+def collect_machines(folder: Path) -> list[MachineClaimVerdicts]:
     """Returns the verdicts of all JSON files in the folder, by file name. Raises UsageError if there are no files, and
     ProfileError for a file that is damaged or has no measurement."""
     files = sorted(folder.glob("*.json"))
@@ -38,7 +38,7 @@ def collect_machines(folder: Path) -> list[MachineVerdicts]:
     return [_read_file(file) for file in files]
 
 
-def _read_file(path: Path) -> MachineVerdicts:
+def _read_file(path: Path) -> MachineClaimVerdicts:
     try:
         reproduction = Reproduction.model_validate_json(read_user_file(path))
     except ValidationError as error:
@@ -46,7 +46,7 @@ def _read_file(path: Path) -> MachineVerdicts:
     if reproduction.here is None:
         raise ProfileError(f"{path}: nothing was measured, only simulated", _remedy_text())
     cards: Sequence[ClaimCard] = reproduction.cards
-    return MachineVerdicts(
+    return MachineClaimVerdicts(
         file=path.name,
         here=reproduction.here,
         created=reproduction.created,
@@ -55,7 +55,7 @@ def _read_file(path: Path) -> MachineVerdicts:
     )
 
 
-def claim_ids_of(machines: Sequence[MachineVerdicts]) -> list[str]:
+def claim_ids_of(machines: Sequence[MachineClaimVerdicts]) -> list[str]:
     """Returns the ids of all claims that have a verdict on some machine: first those of the machine with the most
     verdicts, sorted, then the others."""
     widest = max(machines, key=lambda one: len(one.verdicts))

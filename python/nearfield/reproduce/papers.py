@@ -29,7 +29,7 @@ class Paper(PaperTables):
         return self
 
 
-def paper_files() -> dict[str, Path]:
+def claims_file_by_paper() -> dict[str, Path]:
     """Returns a dict from the name of each paper to the path of its claims.toml."""
     return {file.parent.name: file for file in sorted(find_shipped_folder("papers").glob("*/claims.toml"))}
 
@@ -38,7 +38,7 @@ def paper_files() -> dict[str, Path]:
 def load_paper(name: str) -> Paper:
     """Returns the paper with its claims. Raises ProfileError if its claims.toml is invalid, if the folder has no
     README.md, or if the folder is not named after the paper."""
-    path = paper_files()[name]
+    path = claims_file_by_paper()[name]
     paper = parse_toml(Paper, read_user_file(path), path, _REMEDY)
     if paper.name != name:
         raise ProfileError(f"{path} is of {paper.name}, and its folder is called {name}", _REMEDY)
@@ -50,7 +50,7 @@ def load_paper(name: str) -> Paper:
 def select_claims(names: list[str]) -> list[tuple[Paper, list[Claim]]]:
     """Returns the papers (named like S0) and single claims (named like S0.4) with these names; all if `names` is empty.
     Raises UsageError for unknown names."""
-    papers = [load_paper(name) for name in paper_files()]
+    papers = [load_paper(name) for name in claims_file_by_paper()]
     known_names = [*(p.name for p in papers), *(c.id for p in papers for c in p.claim)]
     for name in names:
         if name not in known_names:

@@ -118,7 +118,7 @@ def evaluate_statement(statement: Statement, evidence: Evidence) -> tuple[bool |
 
 
 def make_judge_input(statement: Statement, evidence: Evidence) -> JudgeInput:
-    """Returns the input of the statement's judge from the records of `evidence`."""
+    """Selects the records of `evidence` that the statement is checked against, as the input of its check function."""
     curve = statement.curve
     assert curve
     other_points = (

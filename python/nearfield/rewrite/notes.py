@@ -47,7 +47,7 @@ def make_notes(analysis: Analysis) -> list[Note]:
     """Returns a note for each patch and each missed optimization of a source file, by line."""
     notes = [_make_patch_note(patch) for patch in analysis.patches]
     for missed in analysis.missed:
-        advice = f"If it is known to be otherwise, say so: {missed.assumption}." if missed.assumption else ""
+        advice = f"If you know that this does not happen, use: {missed.assumption}." if missed.assumption else ""
         place = SourcePlace(str(analysis.path), missed.line, function=missed.function)
         notes.append(Note(REFUSAL_RULE, place, f"communication stays where it is: {missed.reason}", advice))
     return sorted(notes, key=lambda note: note.place.line)

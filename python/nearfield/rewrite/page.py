@@ -172,7 +172,7 @@ def _refusal_html(refusal: MissedOptimization) -> str:
     """Returns the HTML of one place that stays unchanged, with the reason and the option that would allow more."""
     head = tag("h3", text(f"Line {refusal.line}") + (text(f", {refusal.function}") if refusal.function else ""))
     advice = (
-        f"If it is known to be otherwise, say so: {tag('code', escape_html(refusal.assumption))}."
+        f"If you know that this does not happen, use: {tag('code', escape_html(refusal.assumption))}."
         if refusal.assumption
         else ""
     )

@@ -31,13 +31,13 @@ def rules_mismatches(rules: Rules, family: str, version: str, machine: MachineTa
     ]
 
 
-def machine_differences(new: MachineTable, old: MachineTable) -> list[str]:
+def machine_differences(this_machine: MachineTable, rules_machine: MachineTable) -> list[str]:
     """Returns the differences between two machines that make rules inapplicable, as human-readable texts; empty if
     there are none."""
     pairs = (
-        ("processor", new.cpu_model, old.cpu_model),
-        ("caches (bytes)", new.cache_bytes, old.cache_bytes),
-        ("core distances", new.distances, old.distances),
+        ("processor", this_machine.cpu_model, rules_machine.cpu_model),
+        ("caches (bytes)", this_machine.cache_bytes, rules_machine.cache_bytes),
+        ("core distances", this_machine.distances, rules_machine.distances),
     )
     return [f"{what} {_format_fact(then)}, here {_format_fact(now)}" for what, now, then in pairs if now != then]
 

@@ -18,7 +18,7 @@ from nearfield.rules.collective_tables import CollectiveTable
 from nearfield.rules.collectives import OPERATIONS, operations_across_nodes
 
 MIN_TIME_SHARE = 0.01  # fraction of the time in all collectives below which calls are not measured
-_COUNT_ANEW_REMEDY = f"count anew with: {own_command.command_line('run', '--learn', 'FILE', '--', 'COMMAND')}"
+_COUNT_ANEW_REMEDY = f"count again with: {own_command.command_line('run', '--learn', 'FILE', '--', 'COMMAND')}"
 
 
 class CalledCollectiveTable(Table):

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from nearfield.base.toml import Table
 from nearfield.base.units import format_bytes
 from nearfield.rules.collectives import MPI_ALGORITHM, NATIVE_OPERATIONS, OPERATIONS, algorithms_of, is_algorithm_of
-from nearfield.rules.gain_table import GainTable, Ns
+from nearfield.rules.gain_table import Ns, StoredGain
 
 
 class CollectiveRangeTable(Table):
@@ -19,7 +19,7 @@ class CollectiveRangeTable(Table):
 
     to_bytes: int | None = Field(default=None, ge=0, le=1 << 40)  # largest length of the range; None: no upper limit
     algorithm: str
-    gain: GainTable | None = None  # the MPI's own time divided by this algorithm's: geometric mean over the lengths
+    gain: StoredGain | None = None  # the MPI's own time divided by this algorithm's: geometric mean over the lengths
 
     def __str__(self) -> str:
         return self.algorithm if self.to_bytes is None else f"{self.algorithm}-{self.to_bytes}"
@@ -46,7 +46,7 @@ class CollectivePointTable(Table):
     algorithm: str
     mpi_ns: Ns
     algorithm_ns: Ns
-    gain: GainTable
+    gain: StoredGain
 
 
 class CollectiveTable(Table):
@@ -97,7 +97,7 @@ class NativeRangeTable(Table):
     algorithm: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$")
     id: int | None = Field(default=None, ge=0, le=1 << 16)
     # time with the MPI's choice divided by this algorithm's: geometric mean over the lengths
-    gain: GainTable | None = None
+    gain: StoredGain | None = None
 
     def format_max_length(self) -> str:
         """Returns the largest length for which the algorithm is selected, as human-readable text."""

@@ -70,15 +70,18 @@ def confirmation_cases(sizes: Iterable[int]) -> list[BenchmarkCase]:
 
 
 class LossVerdict(NamedTuple):
-    """A case that probably violates the no-slowdown guarantee: its gain, the limit that the gain is below, and whether
-    it is below beyond the measurement uncertainty.
+    """A case that probably violates the no-slowdown guarantee. `gain` is the baseline's time divided by the tuned time,
+    with its 95 % interval; `limit` is the lowest gain that the guarantee allows. `is_significant` says whether the gain
+    is below the limit beyond the measurement uncertainty.
 
-    | a gain is | if | then |
-    |---|---|---|
-    | probably below | its value is below and its interval ends at most 3 % above (`Gain.is_below`) | it is remeasured |
-    | significantly below | its interval is below, for few launches by MAX_NOISE_LOSS | there is no rule |
-    | far below | it is probably below the limit less MAX_NOISE_LOSS | more than MAX_RANDOM_LOSSES end a confirmation |
-    | below with its size | its value is below and the joint gain of its size is, too | it is as sure as that gain |
+    - A gain is probably below the limit if its value is below the limit and the upper end of its interval is at most
+      3 % above it (`Gain.is_below`). Such a case is remeasured.
+    - A gain is significantly below the limit if its whole interval is below the limit; with few launches, below the
+      limit less MAX_NOISE_LOSS. One such case is enough to reject the rule.
+    - A gain is far below the limit if it is probably below the limit less MAX_NOISE_LOSS. More than MAX_RANDOM_LOSSES
+      such cases end a confirmation.
+    - If the joint gain of all patterns of a size is below the limit, each pattern of this size whose gain is below the
+      limit is a violation, which is significant if the joint gain is significantly below.
     """
 
     case: BenchmarkCase
@@ -113,11 +116,11 @@ def find_violations(
         if messages:
             joint.append(joint_gain_by_size[size] if joint_gain_by_size else geometric_mean(messages.values()))
         slower = any(gain.is_below(min_gain) for gain in joint)
-        sure = any(is_significantly_below(gain, min_gain) for gain in joint)
+        is_size_below = any(is_significantly_below(gain, min_gain) for gain in joint)
         for case, gain in messages.items():
             if gain.value < min_gain if slower else gain.is_below(alone):
                 limit = min_gain if slower else alone
-                found.append(LossVerdict(case, gain, limit, sure or is_significantly_below(gain, alone)))
+                found.append(LossVerdict(case, gain, limit, is_size_below or is_significantly_below(gain, alone)))
         collectives = {
             case: gain for case, gain in of_size.items() if case[0] in COLLECTIVE_PATTERNS and gain.is_below(alone)
         }

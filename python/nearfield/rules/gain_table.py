@@ -15,7 +15,7 @@ Ns = Annotated[float, Field(gt=0, le=1e12)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
-class GainTable(Table):
+class StoredGain(Table):
     """A gain: the baseline's time divided by the tuned time, with its 95 % interval over `n` launches or pairs."""
 
     value: Ratio
@@ -27,7 +27,7 @@ class GainTable(Table):
         return Gain(self.value, self.low, self.high, self.n)
 
     @classmethod
-    def of(cls, gain: Gain) -> GainTable:
+    def of(cls, gain: Gain) -> StoredGain:
         """Converts a gain to a table, with values rounded to four decimal places."""
         value, low, high = (round(number, 4) for number in (gain.value, gain.low, gain.high))
         return cls(value=value, low=low, high=high, n=gain.n)

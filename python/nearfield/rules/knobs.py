@@ -223,9 +223,9 @@ def find_knobs(family: str, version: str, transport: str | None) -> KnobFile:
         if carried_by_ucx or (is_exact and (transport or "").startswith(file.transport)):
             return file
     raise MpiError(
-        f"nearfield knows no parameters of {family} {version}, transport {transport or 'unknown'}",
-        f"known are: {', '.join(map(_describe_supported_mpis, read_all_knob_files()))}; what carries messages here "
-        f"says: {own_command.command_line('mpi', '--build')}",
+        f"nearfield has no parameters of {family} {version}, transport {transport or 'unknown'}",
+        f"supported are: {', '.join(map(_describe_supported_mpis, read_all_knob_files()))}; the transport here "
+        f"is in the output of: {own_command.command_line('mpi', '--build')}",
     )
 
 
@@ -237,9 +237,9 @@ def _describe_supported_mpis(file: KnobFile) -> str:
     return f"{file.family} from {file.since}{before} ({file.transport})"
 
 
-def _is_version_within(version: str, since: str, before: str | None) -> bool:
+def _is_version_within(version: str, since: str, end_version: str | None) -> bool:
     return version_numbers(since) <= version_numbers(version) and (
-        before is None or version_numbers(version) < version_numbers(before)
+        end_version is None or version_numbers(version) < version_numbers(end_version)
     )
 
 

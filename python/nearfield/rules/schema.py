@@ -21,7 +21,7 @@ from nearfield.base.topology import CORE_DISTANCES
 from nearfield.base.units import counted, format_bytes
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.criterion import COLLECTIVE_PATTERNS, MIN_GAIN, MIN_REPORTED_GAIN
-from nearfield.rules.gain_table import Bytes, GainTable, Ns, Ratio
+from nearfield.rules.gain_table import Bytes, Ns, Ratio, StoredGain
 from nearfield.rules.gains import MIN_CONFIRMING_LAUNCHES, MIN_LAUNCHES, SizeRange, geometric_mean, select_gaining_range
 from nearfield.rules.knobs import KnobFile, KnobValue, find_knobs, version_numbers
 from nearfield.rules.paths import default_rules_path, list_rules_files
@@ -39,7 +39,7 @@ class RangeTable(Table):
 
     from_bytes: Bytes
     to_bytes: Bytes
-    gain: GainTable
+    gain: StoredGain
 
 
 class PointTable(Table):
@@ -49,7 +49,7 @@ class PointTable(Table):
     size_bytes: Bytes
     baseline_ns: Ns = Field(validation_alias=AliasChoices("baseline_ns", "stock_ns"))  # median time per message
     tuned_ns: Ns
-    gain: GainTable
+    gain: StoredGain
 
 
 class LatencyTable(Table):
@@ -75,7 +75,7 @@ class RuleTable(Table):
     at_ranks_per_node: int = Field(ge=1, le=1 << 20)
     # promised minimum speed for every size, as a fraction of the baseline's
     never_below: float = Field(default=MIN_GAIN, gt=0, le=1)
-    gain: GainTable | None = None
+    gain: StoredGain | None = None
     baseline: dict[str, str] = Field(default_factory=dict)  # variables that the baseline needs to run on that machine
     launches: int = Field(default=0, ge=0, le=1 << 20)  # number of launches that measured every size; 0: unknown
     latency: list[LatencyTable] = Field(  # empty: the core-to-core latency did not change
@@ -402,7 +402,8 @@ def parse_rules(content: bytes, path: Path) -> Rules:
 
 
 _REMEDY = (
-    f"Mend that line if the file was edited by hand; otherwise make it anew with: {own_command.command_line('tune')}"
+    "Correct that line if the file was edited by hand; otherwise create it again with: "
+    f"{own_command.command_line('tune')}"
 )
 
 
@@ -413,7 +414,7 @@ def require_writable_rules_file(path: Path) -> None:
     _write_rules_file(path, b"", keep=False)
 
 
-def save_rules(rules: Rules, path: Path, comment: str = "What nearfield tune found.") -> None:
+def save_rules(rules: Rules, path: Path, comment: str = "Rules from nearfield tune.") -> None:
     """Writes the rules file atomically, with a comment in the first line."""
     _write_rules_file(path, dump_toml(rules, comment, "docs/reference/rules.md"), keep=True)
 

@@ -92,7 +92,7 @@ class Memory:
                     )
         except OverflowError as error:
             raise UsageError(
-                str(error), "Simulate a part of them, or subtract what the program's layout adds."
+                str(error), "Simulate a part of the trace, or subtract the base address of the program's layout."
             ) from error
 
     def _check_access(self, bytes: int, core: int) -> None:

@@ -40,7 +40,7 @@ from nearfield.rules.collectives import (
     max_doubling_bytes,
     operations_across_nodes,
 )
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.gains import geometric_mean
 from nearfield.tune.launch_log import LaunchLog
 
@@ -202,7 +202,7 @@ class CollectiveTuning:
         """Reports that launches of an earlier session count."""
         if self.log and num_launches:
             said = f"continues after {counted(num_launches, 'launch', 'launches')} in {self.log.path}"
-            self.report(f"{said}; --overwrite starts anew")
+            self.report(f"{said}; --overwrite starts again")
 
     def use_logged_launches(self, log_key: str) -> int:
         """Makes the cells, with what earlier sessions have measured at this place. Returns the number of launches."""
@@ -322,7 +322,7 @@ class CollectiveTuning:
             what = "did not end in time" if finished.timed_out else f"failed (exit code {finished.exit_code})"
             raise MeasurementError(
                 f"measuring collectives {what}: {[*finished.output_lines, finished.describe_silence][0]}",
-                f"{own_command.command_line('doctor')} says whether ranks may read each other's memory",
+                f"{own_command.command_line('doctor')} shows whether ranks may read each other's memory",
             )
         return rows
 
@@ -383,7 +383,7 @@ def ranges_from_points(points: Sequence[CollectivePointTable]) -> list[Collectiv
         neighbours = list(group)
         gain = geometric_mean(one.gain.as_gain() for one in neighbours)
         ranges.append(
-            CollectiveRangeTable(to_bytes=neighbours[-1].size_bytes, algorithm=algorithm, gain=GainTable.of(gain))
+            CollectiveRangeTable(to_bytes=neighbours[-1].size_bytes, algorithm=algorithm, gain=StoredGain.of(gain))
         )
     if 0 < longest < DEFAULT_LENGTHS[-1] and ranges[-1].algorithm != MPI_ALGORITHM:
         ranges[-1].to_bytes = 2 * longest
@@ -392,11 +392,11 @@ def ranges_from_points(points: Sequence[CollectivePointTable]) -> list[Collectiv
     return ranges
 
 
-def merge_points(old: CollectiveTable, new: CollectiveTable) -> CollectiveTable:
-    """Returns a table with the points of both tables. For lengths in both, the point of `new` is used."""
-    points = {point.size_bytes: point for point in [*old.point, *new.point]}
+def merge_points(old_table: CollectiveTable, new_table: CollectiveTable) -> CollectiveTable:
+    """Returns a table with the points of both tables. For lengths in both, the point of `new_table` is used."""
+    points = {point.size_bytes: point for point in [*old_table.point, *new_table.point]}
     merged = [points[size] for size in sorted(points)]
-    return new.model_copy(update={"range": ranges_from_points(merged), "point": merged})
+    return new_table.model_copy(update={"range": ranges_from_points(merged), "point": merged})
 
 
 def _make_point_table(cell: CollectiveCell, measurements: CellMeasurements) -> CollectivePointTable:
@@ -406,5 +406,5 @@ def _make_point_table(cell: CollectiveCell, measurements: CellMeasurements) -> C
         algorithm=best,
         mpi_ns=round(median(measurements.times_ns_by_algorithm[MPI_ALGORITHM]), 1),
         algorithm_ns=round(median(measurements.times_ns_by_algorithm[best]), 1),
-        gain=GainTable.of(measurements.gain_of(best)),
+        gain=StoredGain.of(measurements.gain_of(best)),
     )

@@ -116,7 +116,7 @@ class Confirmation:
                 if confirmed.has_gain_in_a_range(self._range_limits_bytes, judged):
                     return ConfirmationOutcome(confirmed)
                 if confirmed.may_gain:
-                    doubts.append(f"a gain of {_format_interval(confirmed)} is not sure")
+                    doubts.append(f"a gain of {_format_interval(confirmed)} is not significant")
                 continue
             refused.append(confirmed.describe_worst_loss)
             if len(refused) > MAX_REPAIRED_FINALISTS or self._is_out_of_time():
@@ -130,9 +130,9 @@ class Confirmation:
             doubts.append(f"{counted(len(waiting), 'more finalist')} of the search {was} not confirmed")
         return self._outcome_without_rule(refused, doubts)
 
-    def _outcome_without_rule(self, refused: list[str], doubts: list[str]) -> ConfirmationOutcome:
+    def _outcome_without_rule(self, refusal_reasons: list[str], doubts: list[str]) -> ConfirmationOutcome:
         """Returns the outcome if no finalist became a rule: the defaults are best only if no verdict is in doubt.
-        `refused` has the reasons why finalists were rejected, and `doubts` the reasons why verdicts are
+        `refusal_reasons` has the reasons why finalists were rejected, and `doubts` the reasons why verdicts are
         inconclusive."""
         goes_on: NextTuneStep = "confirming" if doubts else "anew" if self._is_machine_busy else "searching"
         tried = [trial for trial in self._search.trials if trial.settings]
@@ -143,9 +143,11 @@ class Confirmation:
         elif self._search.num_untried and not doubts:
             doubts.append(f"there was no time for {self._search.num_untried} of the settings that were to be tried")
         if doubts or self._is_machine_busy:
-            doubts = doubts or ["nothing that was tried gained surely, but a gain may be hidden"]
-            return ConfirmationOutcome(None, "; ".join([*doubts, *refused[:1]]), goes_on, self._describe_best_trial())
-        return ConfirmationOutcome(None, "; ".join(refused) or "nothing was faster than the defaults")
+            doubts = doubts or ["no setting was significantly faster, but a gain may be hidden by the noise"]
+            return ConfirmationOutcome(
+                None, "; ".join([*doubts, *refusal_reasons[:1]]), goes_on, self._describe_best_trial()
+            )
+        return ConfirmationOutcome(None, "; ".join(refusal_reasons) or "nothing was faster than the defaults")
 
     def _describe_best_trial(self) -> str:
         """Returns the largest gain of any trial, as human-readable text; empty if no gain is large enough to be

@@ -18,7 +18,7 @@ from nearfield.rules.criterion import (
     LossVerdict,
     find_violations,
 )
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.gains import (
     BenchmarkCase,
     SizeRange,
@@ -186,8 +186,8 @@ def _make_point_table(case: BenchmarkCase, confirmed: ConfirmedGains) -> PointTa
     )
 
 
-def _to_gain_table(gain: Gain) -> GainTable:
-    return GainTable(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
+def _to_gain_table(gain: Gain) -> StoredGain:
+    return StoredGain(value=round(gain.value, 4), low=round(gain.low, 4), high=round(gain.high, 4), n=gain.n)
 
 
 def describe_rejected_setting(trials: Sequence[Trial], min_gain: float) -> str:

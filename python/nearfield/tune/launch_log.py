@@ -82,7 +82,7 @@ class LaunchLog:
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         busy = UsageError(f"another tune is at work for {self.path.stem}", f"wait for it, or {_OTHER_FILE_REMEDY}")
-        with self._journal.open_locked(busy, private=True):
+        with self._journal.open_locked(busy, is_private=True):
             if overwrite:
                 self._journal.clear()
             for line in self._journal.read_lines():

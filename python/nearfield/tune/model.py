@@ -17,7 +17,7 @@ from nearfield.rules.knobs import Knob, KnobFile, Settings
 _KIB = 1024
 
 
-class _Candidate(NamedTuple):
+class _SettingsCandidate(NamedTuple):
     """A candidate, independent of the MPI; sizes in bytes. If `uses_single_copy`, the kernel copies long messages;
     otherwise the two ranks do. If `uses_heap`, the shared heap copies long messages instead of the kernel, and only
     `eager_bytes` is used."""
@@ -58,22 +58,22 @@ def heap_only_settings(knobs: KnobFile, sizes_by_role: Mapping[str, str]) -> Set
     return {name: value for name, value in settings.items() if value != knobs[name].default}
 
 
-def _propose_candidates(cache_bytes: Sequence[int], distance: str) -> Iterator[_Candidate]:
+def _propose_candidates(cache_bytes: Sequence[int], distance: str) -> Iterator[_SettingsCandidate]:
     first, outer = cache_bytes[0], cache_bytes[min(1, len(cache_bytes) - 1)]
     papers = first if distance in ("same-core", "shared-l2") else first // 2
-    yield _Candidate(0, 4 * _KIB, True, uses_heap=True)
-    yield _Candidate(0, 8 * _KIB, True, uses_heap=True)
-    yield _Candidate(0, first // 2, True, uses_heap=True)
-    yield _Candidate(papers, 4 * _KIB, False)  # S2, table 1
-    yield _Candidate(papers, 4 * _KIB, True)
-    yield _Candidate(outer // 4, 2 * first, False)
-    yield _Candidate(outer // 8, first, False)
-    yield _Candidate(outer // 4, outer // 4, False)
-    yield _Candidate(outer // 4, first // 2, True)
-    yield _Candidate(outer // 4, first // 4, True)
+    yield _SettingsCandidate(0, 4 * _KIB, True, uses_heap=True)
+    yield _SettingsCandidate(0, 8 * _KIB, True, uses_heap=True)
+    yield _SettingsCandidate(0, first // 2, True, uses_heap=True)
+    yield _SettingsCandidate(papers, 4 * _KIB, False)  # S2, table 1
+    yield _SettingsCandidate(papers, 4 * _KIB, True)
+    yield _SettingsCandidate(outer // 4, 2 * first, False)
+    yield _SettingsCandidate(outer // 8, first, False)
+    yield _SettingsCandidate(outer // 4, outer // 4, False)
+    yield _SettingsCandidate(outer // 4, first // 2, True)
+    yield _SettingsCandidate(outer // 4, first // 4, True)
 
 
-def _settings_from_candidate(knobs: KnobFile, candidate: _Candidate) -> Settings:
+def _settings_from_candidate(knobs: KnobFile, candidate: _SettingsCandidate) -> Settings:
     """Translates a candidate to settings of one MPI's knobs. Leaves out roles for which the MPI has no knob."""
     settings: Settings = {}
     for knob in knobs.knob:

@@ -26,7 +26,7 @@ from nearfield.base.progress import Progress
 from nearfield.rules.collective_tables import CollectivePointTable, NativeCollectiveTable, NativeRangeTable
 from nearfield.rules.collectives import MPI_ALGORITHM, NATIVE_OPERATIONS
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.gains import geometric_mean, is_same_distance
 from nearfield.rules.native import FAMILIES, NativeAlgorithm
 from nearfield.tune.collectives import (
@@ -270,11 +270,13 @@ class NativeTuning(CollectiveTuning):
         """Launches the program with one argument per cell. `selected_algorithm` is the algorithm that the environment
         selects, if any. If then the measurement of MPI_ALGORITHM fails, drops `selected_algorithm`."""
 
-        def on_cell(done: int) -> None:
+        def on_cell(num_done: int) -> None:
             share = min(0.99, (time.monotonic() - self._begun) / (self.budget_s / _SEARCH_BUDGET_SHARE))
             self.report(
                 Progress(
-                    f"{done} of {num_cells} operations and lengths", share, phase=f"{self._format_placement()}, {phase}"
+                    f"{num_done} of {num_cells} operations and lengths",
+                    share,
+                    phase=f"{self._format_placement()}, {phase}",
                 )
             )
 
@@ -346,22 +348,22 @@ class NativeTuning(CollectiveTuning):
         self.unconfirmed_cells = [cell for cell in chosen if cell not in self._gains]
 
     def _launch_selection(
-        self, chosen: Mapping[CollectiveCell, str], selected: Mapping[str, str], number: int
+        self, algorithm_by_cell: Mapping[CollectiveCell, str], settings: Mapping[str, str], number: int
     ) -> LaunchOutput:
         """Measures the cells with or without the selection. Checks results in the first pair of launches. Records a
         refusal if the selection fails. Raises MeasurementError if the MPI fails without the selection."""
-        words = [self._cell_argument(cell, [], number == 0) for cell in chosen]
+        words = [self._cell_argument(cell, [], number == 0) for cell in algorithm_by_cell]
         phase = f"{self._format_placement()}, confirming, pair {number + 1} of launches"
         share = _SEARCH_BUDGET_SHARE + (1 - _SEARCH_BUDGET_SHARE) * min(number / NUM_CONFIRMING_PAIRS, 0.99)
 
-        def on_cell(done: int) -> None:
-            self.report(Progress(f"{done} of {len(chosen)} operations and lengths", share, phase=phase))
+        def on_cell(num_done: int) -> None:
+            self.report(Progress(f"{num_done} of {len(algorithm_by_cell)} operations and lengths", share, phase=phase))
 
         found = launch_measuring_program(
-            self.inst, self._program, self.cpus, ["native-calls", *words], selected, on_cell
+            self.inst, self._program, self.cpus, ["native-calls", *words], settings, on_cell
         )
         for refusal in found.failures:
-            if not selected:
+            if not settings:
                 raise MeasurementError(f"{self.inst.name} itself fails: {refusal.reason}")
             self.drop_reasons[refusal.cell.operation, "all that was found"] = refusal.reason
         return found
@@ -390,7 +392,7 @@ class NativeTuning(CollectiveTuning):
                     to_bytes=point.size_bytes,
                     algorithm=point.algorithm,
                     id=self._algorithm_id(operation, point.algorithm),
-                    gain=GainTable.of(geometric_mean(gains) if len(gains) > 1 else gains[0]),
+                    gain=StoredGain.of(geometric_mean(gains) if len(gains) > 1 else gains[0]),
                 )
             )
         if ranges[-1].algorithm == MPI_ALGORITHM or operation == "barrier":
@@ -415,7 +417,7 @@ class NativeTuning(CollectiveTuning):
             algorithm=name,
             mpi_ns=round(median(measured.times_ns_by_algorithm[MPI_ALGORITHM]), 1),
             algorithm_ns=round(median(measured.times_ns_by_algorithm[name]), 1),
-            gain=GainTable.of(gain or measured.gain_of(name)),
+            gain=StoredGain.of(gain or measured.gain_of(name)),
         )
 
     def _algorithm_id(self, operation: str, algorithm: str) -> int | None:

@@ -54,8 +54,9 @@ class PairedBenchmark:
         self.end_baseline_job()
 
     def check_baseline(self, cases: Sequence[BenchmarkCase]) -> None:
-        """Checks that messages arrive under the MPI's defaults. If they do not, because the kernel forbids single
-        copies, adds the variables to the baseline that make it run. Raises MeasurementError if nothing does."""
+        """Checks that messages arrive with the MPI's default settings. If the kernel forbids single-copy transfers
+        (CMA), adds the environment variables to the baseline with which it runs. Raises MeasurementError if no setting
+        helps."""
         try:
             self._check_cases(cases)
         except UnusableSetting as error:
@@ -68,7 +69,7 @@ class PairedBenchmark:
             if not self.needed:
                 raise MeasurementError(
                     f"there is no baseline: under the MPI's defaults a job {error.message}",
-                    f"see what is forbidden here: {own_command.command_line('doctor')}",
+                    f"see which copies are forbidden: {own_command.command_line('doctor')}",
                 ) from error
 
     def _check_cases(self, cases: Sequence[BenchmarkCase]) -> None:
@@ -161,14 +162,14 @@ class PairedComparison:
     def __init__(
         self,
         baseline: ResidentJob,
-        other: ResidentJob,
+        tuned_job: ResidentJob,
         cases: Sequence[BenchmarkCase],
         all_pairs: list[TimePair],
         launch: int,
     ) -> None:
         """Every pair is also appended to `all_pairs`. `launch` is the number that identifies the launch of the jobs in
         the pairs."""
-        self._baseline, self._other, self._all_pairs, self._launch = baseline, other, all_pairs, launch
+        self._baseline, self._other, self._all_pairs, self._launch = baseline, tuned_job, all_pairs, launch
         self.cases = cases
         self.pairs_by_case: dict[BenchmarkCase, list[TimePair]] = defaultdict(list)
 

@@ -205,11 +205,13 @@ def _open_fifo(stack: ExitStack, fifo: Path, flags: int) -> int:
 
 
 def measure_interleaved_pairs(
-    baseline: ResidentJob, other: ResidentJob, case: BenchmarkCase, num_pairs: int
+    baseline: ResidentJob, tuned_job: ResidentJob, case: BenchmarkCase, num_pairs: int
 ) -> list[TimePair]:
     """Measures `num_pairs` pairs of times of the two jobs. The jobs take turns at being measured first."""
-    rounds = measure_alternately({job: partial(_run_batch, job, case) for job in (baseline, other)}, _have_cores_moved)
-    return [_pair_from_batches(batches[baseline], batches[other]) for batches in islice(rounds, num_pairs)]
+    rounds = measure_alternately(
+        {job: partial(_run_batch, job, case) for job in (baseline, tuned_job)}, _have_cores_moved
+    )
+    return [_pair_from_batches(batches[baseline], batches[tuned_job]) for batches in islice(rounds, num_pairs)]
 
 
 def _run_batch(job: ResidentJob, case: BenchmarkCase) -> BatchResult:
@@ -226,10 +228,10 @@ def _have_cores_moved(batches: Mapping[ResidentJob, BatchResult]) -> bool:
     return not is_same_distance(max(latencies), min(latencies))
 
 
-def _pair_from_batches(baseline: BatchResult, other: BatchResult) -> TimePair:
+def _pair_from_batches(baseline: BatchResult, tuned_batch: BatchResult) -> TimePair:
     """Returns the median times of both jobs' batches, with the larger core-to-core latency."""
-    baseline_ns, other_ns = (_native.quantile(batch.times_ns, 0.5) for batch in (baseline, other))
-    return TimePair(baseline_ns, other_ns, max([*baseline.c2c_latencies_ns, *other.c2c_latencies_ns]))
+    baseline_ns, other_ns = (_native.quantile(batch.times_ns, 0.5) for batch in (baseline, tuned_batch))
+    return TimePair(baseline_ns, other_ns, max([*baseline.c2c_latencies_ns, *tuned_batch.c2c_latencies_ns]))
 
 
 def count_repetitions(case: BenchmarkCase) -> int:

@@ -51,7 +51,8 @@ NUM_EXTRA_PAIRS = 6  # extra pairs for a case that looks too slow, since among m
 NUM_PLAY_OFF_FINALISTS = 3  # number of best settings that the play-off compares with each other
 PLAY_OFF_PAIRS_PER_CASE = 3  # pairs per case in a comparison of the play-off
 MIN_CREDIBLE_GAIN = 0.1  # fraction of the baseline's speed, so low that no credible gain is below it
-TrialOrigin = Literal["model", "search", "grid"]
+# What proposed the settings of a trial: the cost model, the search, or the grid of all settings.
+TrialSource = Literal["model", "search", "grid"]
 TrialState = Literal["measured", "left", "unfit", "refused", "starved"]
 
 
@@ -60,7 +61,7 @@ class Trial:
     """Settings that were tried, and the outcome of the trial."""
 
     settings: Settings
-    origin: TrialOrigin
+    origin: TrialSource
     state: TrialState = "measured"
     score: float = float("-inf")
     gains: dict[BenchmarkCase, Gain] = field(default_factory=dict)
@@ -268,7 +269,7 @@ class Search:
         trial.state, trial.reason, trial.score = "unfit", reason, float("-inf")
         self._on_trial(trial)
 
-    def _try_settings(self, settings: Settings, origin: TrialOrigin, optuna_trial: optuna.Trial | None = None) -> Trial:
+    def _try_settings(self, settings: Settings, origin: TrialSource, optuna_trial: optuna.Trial | None = None) -> Trial:
         """Returns the trial of these settings. Measures the settings if no earlier trial did. A trial that was starved
         of CPU time is returned, but not recorded."""
         key = settings_key(settings)
@@ -345,10 +346,10 @@ class Search:
                 }
 
 
-def _gain_closer_to_one(first: Gain, second: Gain) -> Gain:
+def _gain_closer_to_one(gain: Gain, second: Gain) -> Gain:
     """Returns the gain that is closer to 1. A gain or loss that appears in only one of two launches is attributed to
     chance."""
-    return min(first, second, key=lambda gain: abs(math.log(gain.value)))
+    return min(gain, second, key=lambda gain: abs(math.log(gain.value)))
 
 
 def settings_key(settings: Settings) -> tuple[tuple[str, KnobValue], ...]:

@@ -20,9 +20,9 @@ from nearfield.rules.knobs import KnobFile, KnobValue, Settings
 from nearfield.rules.schema import MachineTable, MpiTable, RuleTable
 from nearfield.tune.confirm import NextTuneStep
 from nearfield.tune.request import TuneRequest
-from nearfield.tune.search import Trial, TrialOrigin, TrialState
+from nearfield.tune.search import Trial, TrialSource, TrialState
 
-RESTART_REMEDY = "start anew with --overwrite"
+RESTART_REMEDY = "start again with --overwrite"
 
 CoreDistance = Literal[CORE_DISTANCES]  # type: ignore[valid-type]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
@@ -62,14 +62,14 @@ class BeginLine(Table):
                 f"{self.mpi.family} {self.mpi.version}",
                 f"{current.mpi.family} {current.mpi.version}",
             ),
-            ("what carries messages", self.mpi.transport, current.mpi.transport),
+            ("transport", self.mpi.transport, current.mpi.transport),
         ]
         found = [f"{what} was {then}, and is {here}" for what, then, here in pairs if then != here]
         found += [
             f"the machine is another: {difference}" for difference in machine_differences(current.machine, self.machine)
         ]
         if self.knobs != current.knobs and not found:
-            found.append("the parameters that nearfield knows of this MPI are others now")
+            found.append("the parameters that nearfield has for this MPI have changed")
         return found
 
 
@@ -80,7 +80,7 @@ class TrialLine(Table):
     distance: CoreDistance
     spent_s: Seconds  # time spent on this core distance so far, over all sessions
     settings: dict[str, KnobValue]
-    origin: TrialOrigin
+    origin: TrialSource
     state: TrialState
     gains: list[GainRecord]
     # old files have the key "flag_ns"
@@ -207,7 +207,7 @@ class TrialLog:
         UsageError if the trials of an earlier session are not valid in the environment `current`, and ProfileError if
         the begin line is damaged."""
         if self.begin_line is None and self.count_trials():
-            raise ProfileError("cannot resume: the line that tells where the tune began is damaged", RESTART_REMEDY)
+            raise ProfileError("cannot resume: the line with the start of the tune is damaged", RESTART_REMEDY)
         if self.begin_line is None:
             self.add(current)
             return current

@@ -56,7 +56,7 @@ class TrialLogFile(TrialLog):
             self.path.parent.mkdir(parents=True, exist_ok=True)
         busy = UsageError(f"another tune is at work for {self.rules}", f"wait for it, or {_OTHER_FILE_REMEDY}")
         # private (0600, own file), since settings from the file are passed to programs
-        with self._journal.open_locked(busy, private=True):
+        with self._journal.open_locked(busy, is_private=True):
             read = [parse_log_line(line) for line in self._journal.read_lines()]
             self.lines = [line for line in read if line]
             self.num_damaged_lines = len(read) - len(self.lines)
@@ -78,7 +78,7 @@ class TrialLogFile(TrialLog):
         if self.count_trials():
             raise ProfileError(
                 f"there is an interrupted tune of {self.rules} with {self.describe_content()}",
-                "complete it with --resume, or give it up with --overwrite",
+                "complete it with --resume, or discard it with --overwrite",
             )
 
     def record_request(self, request: TuneRequest) -> None:

@@ -278,7 +278,10 @@ class Tuning:
             return self._make_undecided_table(distance, outcome, spent_s()), search.trials
         chosen = outcome.confirmed_gains.settings if outcome.confirmed_gains else {}
         if benchmark.needed and not benchmark.knobs.uses_heap(chosen):
-            reason = "the MPI's defaults fail here, and no setting with the shared heap gained over what replaces them"
+            reason = (
+                "the MPI's defaults fail here, and no setting with the shared heap is faster than the baseline that "
+                "replaces them"
+            )
             return UndecidedTable(distance=distance, reason=reason, seen=outcome.best_trial_summary), search.trials
         all_pairs = [*earlier, *benchmark.all_pairs]
         rule = make_rule_table(
@@ -291,8 +294,8 @@ class Tuning:
         return rule, search.trials
 
     def _check_baseline(self, benchmark: PairedBenchmark, distance: str) -> None:
-        """Checks that messages arrive under the MPI's defaults. If the defaults fail, reports the variables that make
-        the baseline run. Raises MeasurementError if nothing makes it run."""
+        """Checks that messages arrive with the MPI's default settings. If they do not, reports the variables with which
+        the baseline runs. Raises MeasurementError if no setting helps."""
         with suppress(JobStarved):
             benchmark.check_baseline(search_cases(self.request.sizes or SEARCH_SIZES))
         if benchmark.needed:
@@ -424,7 +427,7 @@ def _find_transport_and_knobs(inst: mpi.Installation) -> tuple[str, KnobFile]:
     transport, reason = mpi.transport_or_reason(inst)
     if not transport:
         raise MeasurementError(
-            f"what carries messages under {inst.name} is not known: {reason}", f"see {own_command.command_line('mpi')}"
+            f"the transport of {inst.name} is not known: {reason}", f"see {own_command.command_line('mpi')}"
         )
     return transport, find_knobs(inst.family, inst.version, transport)
 

@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from nearfield.base.estimates import Estimate
-from nearfield.profile.schema import Switch
+from nearfield.profile.schema import ProtocolSwitch
 from nearfield.validate.cases import RecordKey, TimePair, iterate_curves
 
 MIN_DIFFERENT_RATIO = 1.10  # measured times count as different from this ratio on
@@ -116,8 +116,8 @@ def mean_interval_factor(group: Iterable[TimePair]) -> float:
     return math.exp(fmean(math.log(_half_width_factor(pair.measured)) for pair in group))
 
 
-def _half_width_factor(one: Estimate) -> float:
-    return math.sqrt(one.high / one.low) if one.low > 0 else one.high / one.value
+def _half_width_factor(estimate: Estimate) -> float:
+    return math.sqrt(estimate.high / estimate.low) if estimate.low > 0 else estimate.high / estimate.value
 
 
 def score_state_order(pairs: list[TimePair]) -> StateOrder:
@@ -139,7 +139,7 @@ def score_state_order(pairs: list[TimePair]) -> StateOrder:
 
 
 def score_steps(
-    pairs: list[TimePair], switches: Iterable[Switch], described_switch_bytes: int | None
+    pairs: list[TimePair], switches: Iterable[ProtocolSwitch], described_switch_bytes: int | None
 ) -> list[StepScore]:
     """Returns the steps of the half round trips at the protocol switches found in the profile. `described_switch_bytes`
     is the message size of the switch according to the machine's description; None if it states none."""

@@ -109,7 +109,8 @@ class SingleCopyProtocol final : public Protocol {
     const auto num_read_bytes =
         process_vm_readv(process, batch.local.data(), batch.local.size(), batch.remote.data(), batch.remote.size(), 0);
     if (num_read_bytes == static_cast<ssize_t>(batch.bytes)) return;
-    if (num_read_bytes < 0 && errno == ESRCH) throw Error(ErrorCode::lost, "rank " + std::to_string(from) + " is gone");
+    if (num_read_bytes < 0 && errno == ESRCH)
+      throw Error(ErrorCode::lost, "rank " + std::to_string(from) + " has ended");
     throw Error(ErrorCode::internal,
                 "reading the cells of rank " + std::to_string(from) +
                     " failed: " + (num_read_bytes < 0 ? std::strerror(errno) : "its array is shorter than it was"));

@@ -37,7 +37,7 @@ void print_call_summary(int rank) {
     std::fprintf(
         stderr,
         "nearfield: the MPI library did them all, because the ranks are on several nodes, or not known to be on "
-        "one, and may lack this library there; NEARFIELD_ALL_NODES=1 says that they have it\n");
+        "one, and may lack this library there; set NEARFIELD_ALL_NODES=1 if all nodes have it\n");
   if (const unsigned long long sleeps = num_sleeps_on_shared_core.load())
     std::fprintf(
         stderr,

@@ -140,17 +140,22 @@ void LivePort::drive_mpi_progress() const {
   PMPI(MPI_Iprobe)(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &flag, MPI_STATUS_IGNORE);
 }
 
-bool LivePort::try_read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) const {
+bool LivePort::try_read_memory(int rank, void* destination, std::uintptr_t remote_address, std::size_t bytes,
+                               bool is_owner_waiting) const {
   const pid_t process = process_ids_[static_cast<std::size_t>(rank)];
-  return copy_all_bytes(to, from, bytes, [&](void* local_address, std::uintptr_t peer_address, std::size_t length) {
-    if (heap_functions_.read) return heap_functions_.read(process, local_address, peer_address, length, owner_waits);
-    const iovec local{local_address, length}, remote{reinterpret_cast<void*>(peer_address), length};
-    return process_vm_readv(process, &local, 1, &remote, 1, 0);
-  });
+  return copy_all_bytes(
+      destination, remote_address, bytes, [&](void* local_address, std::uintptr_t peer_address, std::size_t length) {
+        if (heap_functions_.read)
+          return heap_functions_.read(process, local_address, peer_address, length, is_owner_waiting);
+        const iovec local{local_address, length}, remote{reinterpret_cast<void*>(peer_address), length};
+        return process_vm_readv(process, &local, 1, &remote, 1, 0);
+      });
 }
 
-void LivePort::read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits) {
-  if (!try_read_memory(rank, to, from, bytes, owner_waits)) abort_job(rank, std::strerror(errno));
+void LivePort::read_memory(int rank, void* destination, std::uintptr_t remote_address, std::size_t bytes,
+                           bool is_owner_waiting) {
+  if (!try_read_memory(rank, destination, remote_address, bytes, is_owner_waiting))
+    abort_job(rank, std::strerror(errno));
 }
 
 void LivePort::write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes) {

@@ -48,11 +48,13 @@ class LivePort {
   // Copy from or to a peer's private memory: in user space if the shared heap is preloaded and contains the data,
   // otherwise by process_vm_readv or process_vm_writev. If the copy fails, they abort the job, since the peers rely on
   // the data.
-  void read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits);
+  void read_memory(int rank, void* destination, std::uintptr_t remote_address, std::size_t bytes,
+                   bool is_owner_waiting);
   void write_memory(int rank, std::uintptr_t to, const void* from, std::size_t bytes);
 
-  // Copies `bytes` bytes from address `from` in the memory of `rank` to `to`. Returns whether that succeeded.
-  bool try_read_memory(int rank, void* to, std::uintptr_t from, std::size_t bytes, bool owner_waits = false) const;
+  // Copies `bytes` bytes from `remote_address` in the memory of `rank`. Returns whether that succeeded.
+  bool try_read_memory(int rank, void* destination, std::uintptr_t remote_address, std::size_t bytes,
+                       bool is_owner_waiting = false) const;
 
  private:
   static void pause() {

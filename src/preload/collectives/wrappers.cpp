@@ -135,21 +135,22 @@ bool try_bcast(void* buffer, std::int64_t count, MPI_Datatype type, int root, MP
 // `has_equal_blocks`: all ranks send the same number of bytes (MPI_Gather), so the length of the root's first part
 // selects the algorithm; otherwise (MPI_Gatherv) no algorithm is selected by length.
 template <class GetBufferPart>
-bool try_gather(BufferPart own, GetBufferPart part, int root, MPI_Comm comm, bool has_equal_blocks) {
+bool try_gather(BufferPart own_part, GetBufferPart part, int root, MPI_Comm comm, bool has_equal_blocks) {
   NodeComm* node = node_unless_spanning_nodes(find_node_comm(comm, root));
   if (node && has_equal_blocks)
-    node = node_unless_mpi_selected(node, Operation::gather, node->rank() == root ? part(0) : own);
+    node = node_unless_mpi_selected(node, Operation::gather, node->rank() == root ? part(0) : own_part);
   if (!node) return false;
   if (node->rank() != root) {
-    if (!are_valid_arguments(own.buffer, own.count, own.type)) return false;
-    const SendBuffer data(own.buffer, own.count, own.type, comm);
+    if (!are_valid_arguments(own_part.buffer, own_part.count, own_part.type)) return false;
+    const SendBuffer data(own_part.buffer, own_part.count, own_part.type, comm);
     gather(node->exchange(), data.data(), data.bytes(), root, [](int) { return std::pair<Bytes*, std::size_t>(); });
     return true;
   }
   if (!are_valid_parts(node->ranks(), part)) return false;
   std::vector<ReceiveBuffer> parts = make_receive_buffers(*node, part, comm);
-  if (own.buffer != MPI_IN_PLACE)
-    copy_own_part(SendBuffer(own.buffer, own.count, own.type, comm), parts[static_cast<std::size_t>(root)]);
+  if (own_part.buffer != MPI_IN_PLACE)
+    copy_own_part(SendBuffer(own_part.buffer, own_part.count, own_part.type, comm),
+                  parts[static_cast<std::size_t>(root)]);
   gather(node->exchange(), nullptr, 0, root, get_target_from(parts));
   for (int i = 0; i < node->ranks(); ++i)
     if (i != root) parts[static_cast<std::size_t>(i)].unpack();
@@ -157,14 +158,14 @@ bool try_gather(BufferPart own, GetBufferPart part, int root, MPI_Comm comm, boo
 }
 
 template <class GetBufferPart>
-bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bool has_equal_blocks) {
+bool try_scatter(GetBufferPart part, BufferPart own_part, int root, MPI_Comm comm, bool has_equal_blocks) {
   NodeComm* node = node_unless_spanning_nodes(find_node_comm(comm, root));
   if (node && has_equal_blocks)
-    node = node_unless_mpi_selected(node, Operation::scatter, node->rank() == root ? part(0) : own);
+    node = node_unless_mpi_selected(node, Operation::scatter, node->rank() == root ? part(0) : own_part);
   if (!node) return false;
   if (node->rank() != root) {
-    if (!are_valid_arguments(own.buffer, own.count, own.type)) return false;
-    ReceiveBuffer data(as_bytes(own.buffer), own.count, own.type, comm);
+    if (!are_valid_arguments(own_part.buffer, own_part.count, own_part.type)) return false;
+    ReceiveBuffer data(as_bytes(own_part.buffer), own_part.count, own_part.type, comm);
     scatter(node->exchange(), [](int) { return Piece{}; }, data.data(), data.bytes(), root);
     data.unpack();
     return true;
@@ -172,18 +173,18 @@ bool try_scatter(GetBufferPart part, BufferPart own, int root, MPI_Comm comm, bo
   if (!are_valid_parts(node->ranks(), part)) return false;
   const std::vector<SendBuffer> parts = make_send_buffers(*node, part, comm);
   scatter(node->exchange(), get_piece_from(parts), nullptr, 0, root);
-  if (own.buffer == MPI_IN_PLACE) return true;
-  ReceiveBuffer data(as_bytes(own.buffer), own.count, own.type, comm);
+  if (own_part.buffer == MPI_IN_PLACE) return true;
+  ReceiveBuffer data(as_bytes(own_part.buffer), own_part.count, own_part.type, comm);
   copy_own_part(parts[static_cast<std::size_t>(root)], data);
   return true;
 }
 
-bool try_allgather(BufferPart own, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
+bool try_allgather(BufferPart own_part, void* receive, std::int64_t count, MPI_Datatype type, MPI_Comm comm) {
   NodeComm* const found = are_valid_arguments(receive, count, type) ? NodeComm::find_or_create(comm) : nullptr;
   NodeComm* const node = node_unless_mpi_selected(found, Operation::allgather, count, type);
   if (!node) return false;
-  if (own.buffer == MPI_IN_PLACE) own = part_at(receive, node->rank() * count, count, type);
-  const SendBuffer data(own.buffer, own.count, own.type, comm);
+  if (own_part.buffer == MPI_IN_PLACE) own_part = part_at(receive, node->rank() * count, count, type);
+  const SendBuffer data(own_part.buffer, own_part.count, own_part.type, comm);
   ReceiveBuffer received_data(receive, count * node->ranks(), type, comm);
   const std::size_t bytes = received_data.bytes() / static_cast<std::size_t>(node->ranks());
   if (node->spans_nodes()) {
@@ -198,11 +199,11 @@ bool try_allgather(BufferPart own, void* receive, std::int64_t count, MPI_Dataty
 }
 
 template <class GetBufferPart>
-bool try_allgatherv(BufferPart own, GetBufferPart part, MPI_Comm comm) {
+bool try_allgatherv(BufferPart own_part, GetBufferPart part, MPI_Comm comm) {
   NodeComm* const node = node_unless_spanning_nodes(NodeComm::find_or_create(comm));
   if (!node || !are_valid_parts(node->ranks(), part)) return false;
-  if (own.buffer == MPI_IN_PLACE) own = part(node->rank());
-  const SendBuffer data(own.buffer, own.count, own.type, comm);
+  if (own_part.buffer == MPI_IN_PLACE) own_part = part(node->rank());
+  const SendBuffer data(own_part.buffer, own_part.count, own_part.type, comm);
   std::vector<ReceiveBuffer> parts = make_receive_buffers(*node, part, comm);
   allgather(node->exchange(), data.data(), data.bytes(), get_target_from(parts));
   for (ReceiveBuffer& one : parts) one.unpack();
@@ -285,8 +286,9 @@ bool try_allreduce(const void* send, void* receive, std::int64_t count, MPI_Data
 }
 
 // `count(i)` returns the number of elements that rank i receives.
-template <class GetCount>
-bool try_reduce_scatter(const void* send, void* receive, GetCount count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+template <class GetCountOfRank>
+bool try_reduce_scatter(const void* send, void* receive, GetCountOfRank count, MPI_Datatype type, MPI_Op op,
+                        MPI_Comm comm) {
   NodeComm* const node = node_unless_spanning_nodes(NodeComm::find_or_create(comm));
   if (!node) return false;
   std::int64_t total = 0;

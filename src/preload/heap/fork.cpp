@@ -60,7 +60,7 @@ void after_fork_in_child() {
     child_copies_shared_pages = false;
   }
   reset_sharing();
-  renew_heap_lock();
+  reinitialize_heap_lock_after_fork();
   forget_harmless_threads();
   reset_peers();
   reset_copy_counts();

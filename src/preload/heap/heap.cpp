@@ -409,7 +409,7 @@ void increment_tick() {
 void lock_heap() { pthread_mutex_lock(&heap.lock); }
 bool try_to_lock_heap() { return pthread_mutex_trylock(&heap.lock) == 0; }
 void unlock_heap() { pthread_mutex_unlock(&heap.lock); }
-void renew_heap_lock() { heap.lock = PTHREAD_MUTEX_INITIALIZER; }
+void reinitialize_heap_lock_after_fork() { heap.lock = PTHREAD_MUTEX_INITIALIZER; }
 Spans::Page num_mapped_heap_pages() { return heap.region.num_usable_pages(); }
 Spans::Page num_ever_allocated_pages() { return heap.spans.first_untouched_page(); }
 bool is_heap_open() { return heap.region.is_open(); }

@@ -46,7 +46,7 @@ void lock_heap();
 bool try_to_lock_heap();
 void unlock_heap();
 // Re-initializes the lock in a forked child, whose only thread holds it.
-void renew_heap_lock();
+void reinitialize_heap_lock_after_fork();
 // Returns the number of mapped pages, including the header's page. Requires the lock.
 Spans::Page num_mapped_heap_pages();
 // Returns the number of pages up to the last one that was ever allocated. Requires the lock.

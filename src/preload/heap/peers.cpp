@@ -278,9 +278,9 @@ void prefault_writable(const char* to, std::size_t bytes) {
 }
 
 bool Peer::may_cooperate() {
-  constexpr std::uint32_t patience = 4, pause = 16;
+  constexpr std::uint32_t max_unanswered = 4, pause = 16;
   if (!header_->is_owner_polling.load(std::memory_order_relaxed)) return false;
-  if (num_unanswered_requests_.load(std::memory_order_relaxed) < patience) return true;
+  if (num_unanswered_requests_.load(std::memory_order_relaxed) < max_unanswered) return true;
   const auto number = num_skipped_requests_.load(std::memory_order_relaxed) + 1;
   num_skipped_requests_.store(number, std::memory_order_relaxed);
   return number % pause == 0;
@@ -288,14 +288,14 @@ bool Peer::may_cooperate() {
 
 namespace {
 
-// Returns how many of the bytes in [from, from + bytes) precede the first page whose bit differs from `shared`.
-std::size_t leading_bytes_with_bit(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool shared) {
-  if (!is_in_heap(from) || bytes > heap_begin + heap_address_bytes - from) return shared ? 0 : bytes;
+// Returns how many of the bytes in [from, from + bytes) precede the first page whose bit differs from `is_shared`.
+std::size_t leading_bytes_with_bit(PageBits& bits, std::uintptr_t from, std::size_t bytes, bool is_shared) {
+  if (!is_in_heap(from) || bytes > heap_begin + heap_address_bytes - from) return is_shared ? 0 : bytes;
   const Spans::Page first = page_of(from), last = page_of(from + bytes - 1);
-  if (!bits.make_accessible(last + 1)) return shared ? 0 : bytes;
-  if (shared && bits.are_set(first, last + 1)) return bytes;
+  if (!bits.make_accessible(last + 1)) return is_shared ? 0 : bytes;
+  if (is_shared && bits.are_set(first, last + 1)) return bytes;
   Spans::Page page = first;
-  while (page <= last && bits.is_set(page) == shared) ++page;
+  while (page <= last && bits.is_set(page) == is_shared) ++page;
   if (page > last) return bytes;
   return page == first ? 0 : static_cast<std::size_t>(address_of(page) - reinterpret_cast<char*>(from));
 }
@@ -316,12 +316,12 @@ bool Peer::may_request_share() {
 }
 
 void Peer::record_share_request() {
-  constexpr std::uint32_t patience = 64, max_pause = 1024;  // in messages
+  constexpr std::uint32_t max_unanswered = 64, max_pause = 1024;  // in messages
   const std::uint32_t moves = header_->num_moved_stretches.load(std::memory_order_relaxed);
   const bool is_unanswered = moves == last_seen_moves_.exchange(moves, std::memory_order_relaxed);
   const std::uint32_t count = is_unanswered ? num_unanswered_share_requests_.load(std::memory_order_relaxed) + 1 : 0;
   num_unanswered_share_requests_.store(count, std::memory_order_relaxed);
-  messages_before_next_share_request_.store(count < patience ? 0 : max_pause, std::memory_order_relaxed);
+  messages_before_next_share_request_.store(count < max_unanswered ? 0 : max_pause, std::memory_order_relaxed);
 }
 
 CopyAnnouncement::CopyAnnouncement(const Peer& peer, bool is_write)

@@ -34,7 +34,7 @@ constexpr std::size_t min_shared_message_bytes = 4096;  // bytes; the kernel cop
 // Each stretch, a range of shared pages, is a mapping of its own. Linux allows 65530 mappings per process.
 constexpr unsigned max_stretches = 16384;
 // How long the owner waits for peers that copy: before it makes pages private, and before it shares pages.
-constexpr std::int64_t unshare_patience_ns = 2'000'000'000, share_patience_ns = 1'000'000;
+constexpr std::int64_t unshare_timeout_ns = 2'000'000'000, share_timeout_ns = 1'000'000;
 // The number of bytes that move into the file is limited to `initial_moved_bytes_limit`, plus one byte for every
 // `copied_bytes_per_moved_byte` bytes that peers have copied from or to shared pages. If a program sends each block
 // only a few times, a copy by the kernel is cheaper than moving the block's pages.
@@ -70,14 +70,14 @@ bool map_header_address() {
 
 bool is_shared_page(Page page) { return sharing_state.heap_file.shared_page_bits().is_set(page); }
 
-// Calls visit(from, end_page) for each maximal range of pages whose bit equals `shared`, until a call returns false.
+// Calls visit(from, end_page) for each maximal range of pages whose bit equals `is_shared`, until a call returns false.
 // Returns whether all calls returned true.
 template <typename F>
-bool for_each_stretch(PageRange pages, bool shared, F visit) {
+bool for_each_stretch(PageRange pages, bool is_shared, F visit) {
   for (Page from = pages.first_page; from < pages.end_page;) {
     Page end_page = from + 1;
     while (end_page < pages.end_page && is_shared_page(end_page) == is_shared_page(from)) ++end_page;
-    if (is_shared_page(from) == shared && !visit(from, end_page)) return false;
+    if (is_shared_page(from) == is_shared && !visit(from, end_page)) return false;
     from = end_page;
   }
   return true;
@@ -158,9 +158,9 @@ bool share_stretch(Page from, Page end_page) {
 }
 
 // Waits until no peer copies from this heap (`count_of_copies` is num_readers) or to it (num_writers). Returns false if
-// a peer has not finished after `patience_ns`, for example because it has been stopped.
-bool wait_until_no_peer_copies(std::atomic<std::uint32_t> PeerSlot::* count_of_copies, std::int64_t patience_ns) {
-  const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + patience_ns;
+// a peer has not finished after `timeout_ns`, for example because it has been stopped.
+bool wait_until_no_peer_copies(std::atomic<std::uint32_t> PeerSlot::* count_of_copies, std::int64_t timeout_ns) {
+  const std::int64_t limit = now_ns(CLOCK_MONOTONIC) + timeout_ns;
   const std::uint32_t num_slots = std::min(sharing_state.heap_file.header()->num_taken_slots.load(), max_peer_slots);
   for (std::uint32_t slot = 0; slot < num_slots; ++slot)
     while ((sharing_state.heap_file.slots()[slot].*count_of_copies).load() != 0) {
@@ -187,7 +187,7 @@ class PageMoveGuard {
   PageMoveGuard(const PageMoveGuard&) = delete;
   PageMoveGuard& operator=(const PageMoveGuard&) = delete;
   // Returns whether no peer writes to this heap any more.
-  bool have_peer_writes_ended() const { return wait_until_no_peer_copies(&PeerSlot::num_writers, share_patience_ns); }
+  bool have_peer_writes_ended() const { return wait_until_no_peer_copies(&PeerSlot::num_writers, share_timeout_ns); }
 
  private:
   sigset_t previous_signal_mask_;
@@ -231,8 +231,8 @@ void unshare_stretch(Page from, Page end_page, PageContent content, MemoryUsers 
     free_file_pages(from, end_page);
   } else if (!sharing_state.heap_file.has_own_descriptor()) {
     copy_back(from, end_page);
-  } else if (wait_until_no_peer_copies(&PeerSlot::num_writers, unshare_patience_ns) && users == MemoryUsers::none &&
-             wait_until_no_peer_copies(&PeerSlot::num_readers, unshare_patience_ns)) {
+  } else if (wait_until_no_peer_copies(&PeerSlot::num_writers, unshare_timeout_ns) && users == MemoryUsers::none &&
+             wait_until_no_peer_copies(&PeerSlot::num_readers, unshare_timeout_ns)) {
     for_each_piece(from, end_page, [](Page begin, Page end) {
       copy_back(begin, end);
       free_file_pages(begin, end);

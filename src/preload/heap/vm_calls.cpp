@@ -260,9 +260,10 @@ NEARFIELD_EXPORT ssize_t process_vm_writev(pid_t pid, const iovec* local, unsign
                                        __builtin_return_address(0));
 }
 
-NEARFIELD_EXPORT ssize_t nearfield_heap_read(pid_t process, void* to, uintptr_t from, size_t bytes, int owner_waits) {
+NEARFIELD_EXPORT ssize_t nearfield_heap_read(pid_t process, void* to, uintptr_t from, size_t bytes,
+                                             int is_owner_waiting) {
   const iovec local{to, bytes}, remote{reinterpret_cast<void*>(from), bytes};
   return nearfield::heap::cma_transfer(
       {SYS_process_vm_readv, process, &local, 1, &remote, 1, 0}, __builtin_return_address(0),
-      owner_waits ? nearfield::heap::OwnerActivity::waiting : nearfield::heap::OwnerActivity::busy);
+      is_owner_waiting ? nearfield::heap::OwnerActivity::waiting : nearfield::heap::OwnerActivity::busy);
 }

@@ -21,11 +21,11 @@ class PersistentSendThresholds {
 
   // Returns the number of requests, from the first one on, that can start under the same threshold, and this threshold
   // in bytes: nullopt if all of them are receives, which can start under any threshold.
-  struct RequestRun {
+  struct SameThresholdRequests {
     int num_requests;
     std::optional<int> threshold_bytes;
   };
-  RequestRun find_first_run(const MPI_Request* requests, int count) const {
+  SameThresholdRequests find_leading_requests(const MPI_Request* requests, int count) const {
     std::optional<int> common_threshold;
     for (int i = 0; i < count; ++i) {
       const auto bytes = threshold_of(requests[i]);

@@ -135,7 +135,7 @@ void record_persistent_send(int destination, Handle comm, const void* request) {
 void remove_persistent_send(const void* request) { state().persistent_sends.remove_request(request_at(request)); }
 
 int apply_threshold_to_run(const void* requests, int count) {
-  const auto run = state().persistent_sends.find_first_run(static_cast<const MPI_Request*>(requests), count);
+  const auto run = state().persistent_sends.find_leading_requests(static_cast<const MPI_Request*>(requests), count);
   if (run.threshold_bytes) state().thresholds.set_all_bytes(*run.threshold_bytes);
   return run.num_requests;
 }

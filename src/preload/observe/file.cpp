@@ -48,8 +48,7 @@ void find_zstandard() {
 }
 
 void abort_stream(const char* problem) {
-  const char* const consequence =
-      is_live ? "The simulation is over." : "The program goes on, and is not recorded any more.";
+  const char* const consequence = is_live ? "The simulation is over." : "The program continues without being recorded.";
   fprintf(stderr, "nearfield: %s %s: %s. %s\n", problem, file_name, strerror(errno), consequence);
   if (stream_file >= 0) close(stream_file);
   stream_file = -1;

@@ -224,59 +224,59 @@ int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
 
 // Returns the pending operations of an array of requests. The caller frees the result.
 static pending_operation** find_operations(int count, MPI_Request requests[]) {
-  pending_operation** found = __real_malloc(sizeof *found * (size_t)(count + 1));
-  if (!found) abort();
-  for (int i = 0; i < count; ++i) found[i] = find_operation(&requests[i]);
-  return found;
+  pending_operation** operations = __real_malloc(sizeof *operations * (size_t)(count + 1));
+  if (!operations) abort();
+  for (int i = 0; i < count; ++i) operations[i] = find_operation(&requests[i]);
+  return operations;
 }
 
-// Completes `count` elements of `found`, those with the indices in `which`, or the first ones if `which` is null. Frees
-// `found`.
-static void complete_operations(pending_operation** found, int count, const int* which) {
-  for (int i = 0; i < count; ++i) complete_operation(found[which ? which[i] : i]);
-  __real_free(found);
+// Completes `count` elements of `operations`, those with the indices in `which`, or the first ones if `which` is null.
+// Frees `operations`.
+static void complete_operations(pending_operation** operations, int count, const int* which) {
+  for (int i = 0; i < count; ++i) complete_operation(operations[which ? which[i] : i]);
+  __real_free(operations);
 }
 
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
-  pending_operation** found = find_operations(count, requests);
+  pending_operation** operations = find_operations(count, requests);
   int flag = 0;
   NF_REPEAT_UNTIL(PMPI_Testall(count, requests, &flag, statuses), flag);
-  complete_operations(found, count, NULL);
+  complete_operations(operations, count, NULL);
   return result;
 }
 
 int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
-  pending_operation** found = find_operations(count, requests);
+  pending_operation** operations = find_operations(count, requests);
   int result = PMPI_Testall(count, requests, flag, statuses);
-  complete_operations(found, *flag ? count : 0, NULL);
+  complete_operations(operations, *flag ? count : 0, NULL);
   return result;
 }
 
 int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-  pending_operation** found = find_operations(count, requests);
+  pending_operation** operations = find_operations(count, requests);
   int flag = 0;
   NF_REPEAT_UNTIL(PMPI_Testany(count, requests, index, &flag, status), flag);
-  complete_operations(found, *index != MPI_UNDEFINED, index);
+  complete_operations(operations, *index != MPI_UNDEFINED, index);
   return result;
 }
 
 int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
-  pending_operation** found = find_operations(count, requests);
+  pending_operation** operations = find_operations(count, requests);
   int result = PMPI_Testany(count, requests, index, flag, status);
-  complete_operations(found, *flag && *index != MPI_UNDEFINED, index);
+  complete_operations(operations, *flag && *index != MPI_UNDEFINED, index);
   return result;
 }
 
 int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
-  pending_operation** found = find_operations(count, requests);
+  pending_operation** operations = find_operations(count, requests);
   NF_REPEAT_UNTIL(PMPI_Testsome(count, requests, done, indices, statuses), *done);
-  complete_operations(found, *done == MPI_UNDEFINED ? 0 : *done, indices);
+  complete_operations(operations, *done == MPI_UNDEFINED ? 0 : *done, indices);
   return result;
 }
 
 int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
-  pending_operation** found = find_operations(count, requests);
+  pending_operation** operations = find_operations(count, requests);
   int result = PMPI_Testsome(count, requests, done, indices, statuses);
-  complete_operations(found, *done == MPI_UNDEFINED ? 0 : *done, indices);
+  complete_operations(operations, *done == MPI_UNDEFINED ? 0 : *done, indices);
   return result;
 }

@@ -77,7 +77,7 @@ class FloorScenario final : public Scenario {
     const std::byte* from = reads_remote_data() ? shared_data_ : own_data_.data();
     const Ticks start = now();
     switch (kind_) {
-      case FloorKind::read_remote:
+      case FloorKind::read_remote_data:
       case FloorKind::read_local:
         sum_ = sum_words({from, bytes_});
         break;
@@ -119,7 +119,7 @@ class FloorScenario final : public Scenario {
  private:
   enum class FloorKind {
     flag,
-    read_remote,
+    read_remote_data,
     copy_remote,
     copy_remote_nt,
     copy_remote_both,
@@ -139,9 +139,11 @@ class FloorScenario final : public Scenario {
     cases_.push_back({{"kind", kind_names[static_cast<int>(kind)]}, {"size_bytes", size}});
   }
 
-  bool reads_remote_data() const { return kind_ >= FloorKind::read_remote && kind_ <= FloorKind::copy_remote_both; }
+  bool reads_remote_data() const {
+    return kind_ >= FloorKind::read_remote_data && kind_ <= FloorKind::copy_remote_both;
+  }
   bool is_copy() const {
-    return kind_ != FloorKind::flag && kind_ != FloorKind::read_remote && kind_ != FloorKind::read_local;
+    return kind_ != FloorKind::flag && kind_ != FloorKind::read_remote_data && kind_ != FloorKind::read_local;
   }
 
   std::span<std::byte> copy_target() {
@@ -194,7 +196,7 @@ class FloorScenario final : public Scenario {
 
 const ScenarioInfo floor_info{
     "floor",
-    "What the hardware allows between the two cores: flag, reading and copying what the other just wrote",
+    "Hardware limits between the two cores: a flag, and reading and copying data that the other core just wrote",
     Ranks::pair,
     {{"kind",
       "flag; read or copy, of remote (just written by the other core) or local memory; -nt: non-temporal; -both: each "

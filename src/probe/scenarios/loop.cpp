@@ -80,9 +80,10 @@ class LoopScenario final : public Scenario {
 
 const ScenarioInfo loop_info{
     "loop",
-    "A loop that stores into a shared window, and what the compiler is told of its pointer",
+    "A loop that stores into a shared window, and the compiler's knowledge of its pointer",
     Ranks::pair,
-    {{"size_bytes", "what it writes"}, {"variant", "plain, alias or restrict; private: malloc instead of the window"}},
+    {{"size_bytes", "of the written part"},
+     {"variant", "plain, alias or restrict; private: malloc instead of the window"}},
     {{"time", "ns", Combine::sides, "of the loop"}},
 };
 

@@ -48,10 +48,11 @@ struct CopyState {
 
 // The result of a cache lookup: which cache or memory supplied the line.
 struct LookupResult {
-  int level = 0;             // the level that supplied the line; the number of cache levels stands for memory
-  bool transferred = false;  // another core's cache supplied the line
-  bool written = false;  // the supplying cache also wrote the line back to memory; set only beyond the last-level cache
-  bool upgraded = false;                  // a store invalidated copies of the line in other caches
+  int level = 0;                     // the level that supplied the line; the number of cache levels stands for memory
+  bool is_from_other_cache = false;  // another core's cache supplied the line
+  bool was_written_back =
+      false;  // the supplying cache also wrote the line back to memory; set only beyond the last-level cache
+  bool has_invalidated_copies = false;    // a store invalidated copies of the line in other caches
   bool is_first_use_of_prefetch = false;  // the first use of a line that was prefetched into L1
   int holder = 0;  // the number of the last-level cache that held the line, if last-level caches were snooped
 };

@@ -26,8 +26,8 @@ class InFlightLines {
   void allocate() { entries_.resize(capacity); }
 
   NEARFIELD_ALWAYS_INLINE void add(Address line, const TimeVector& arrival) {
-    if (valid_ >> oldest_ & 1) unlink(oldest_);
-    valid_ |= std::uint64_t{1} << oldest_;
+    if (valid_entries_ >> oldest_ & 1) unlink(oldest_);
+    valid_entries_ |= std::uint64_t{1} << oldest_;
     entries_[oldest_] = {arrival, line};
     auto& first = first_[bucket_of(line)];
     next_[oldest_] = first;
@@ -45,7 +45,7 @@ class InFlightLines {
         continue;
       }
       now = later(now, entries_[entry].arrival);
-      valid_ &= ~(std::uint64_t{1} << entry);
+      valid_entries_ &= ~(std::uint64_t{1} << entry);
       *link = next_[entry];
     }
     return now;
@@ -65,7 +65,7 @@ class InFlightLines {
   }
 
   std::vector<Entry> entries_;                   // ring buffer
-  std::uint64_t valid_ = 0;                      // a bit for each entry whose line was not used yet
+  std::uint64_t valid_entries_ = 0;              // a bit for each entry whose line was not used yet
   std::array<std::uint8_t, capacity> next_{};    // the next entry in the same bucket
   std::array<std::uint8_t, num_buckets> first_;  // the first entry of each bucket
   std::uint8_t oldest_ = 0;
@@ -76,40 +76,40 @@ class InFlightLines {
 class MissSlots {
  public:
   void resize(int slots) {
-    done_.resize(static_cast<std::size_t>(slots));
-    last_ = done_.size() - 1;
+    completion_times_.resize(static_cast<std::size_t>(slots));
+    last_ = completion_times_.size() - 1;
     first_ = 0;
   }
   // Returns when the next slot becomes free.
-  const TimeVector& next_free_time() const { return done_[first_]; }
+  const TimeVector& next_free_time() const { return completion_times_[first_]; }
   // Returns the latest completion time.
-  const TimeVector& last_completion_time() const { return done_[first_ == 0 ? last_ : first_ - 1]; }
+  const TimeVector& last_completion_time() const { return completion_times_[first_ == 0 ? last_ : first_ - 1]; }
   // Occupies the next slot for an access that completes after all others. Returns a reference to the slot's completion
   // time, which the caller must set.
   TimeVector& take_next_slot() {
-    auto& slot = done_[first_];
+    auto& slot = completion_times_[first_];
     first_ = first_ == last_ ? 0 : first_ + 1;
     return slot;
   }
-  // Occupies the next slot for an access that completes at `done`. Keeps the ring sorted by completion time, separately
-  // for each memory speed.
-  void insert(TimeVector done) {
+  // Occupies the next slot for an access that completes at `completion`. Keeps the ring sorted by completion time,
+  // separately for each memory speed.
+  void insert(TimeVector completion) {
     std::size_t at = first_;
     take_next_slot();
     for (std::size_t left = last_; left > 0; --left) {
-      auto& before = done_[at == 0 ? last_ : at - 1];
-      const TimeVector last = later(before, done);
-      if (last == done) break;
-      done_[at] = last;
-      done = earlier(before, done);
+      auto& before = completion_times_[at == 0 ? last_ : at - 1];
+      const TimeVector last = later(before, completion);
+      if (last == completion) break;
+      completion_times_[at] = last;
+      completion = earlier(before, completion);
       at = at == 0 ? last_ : at - 1;
     }
-    done_[at] = done;
+    completion_times_[at] = completion;
   }
-  const std::vector<TimeVector>& completion_times() const { return done_; }
+  const std::vector<TimeVector>& completion_times() const { return completion_times_; }
 
  private:
-  std::vector<TimeVector> done_;  // ring buffer
+  std::vector<TimeVector> completion_times_;  // ring buffer
   std::size_t first_ = 0, last_ = 0;
 };
 
@@ -178,8 +178,8 @@ struct CoreClock {
   MissSlots walk_slots;      // if TLB misses overlap
   MissSlots transfer_slots;  // if lines from other caches have a limit of their own
   ReorderWindow window;
-  TimeVector index;             // arrival of the data of the last index load that missed
-  TimeVector nontemporal_done;  // completion of all non-temporal accesses
+  TimeVector index;                   // arrival of the data of the last index load that missed
+  TimeVector nontemporal_completion;  // completion of all non-temporal accesses
   std::array<TimeVector, max_cache_levels + 1> port_free;
   InFlightLines in_flight;
 };

@@ -112,7 +112,7 @@ std::uint8_t Hierarchy::take_copy(CacheNode& node, const CacheArray::Way& way, A
 
 // The supplier of a line, and the state with which the line is filled into the core's caches.
 struct Hierarchy::Supply {
-  LookupResult found;
+  LookupResult lookup;
   std::uint8_t state = 0;
   // The outermost level at which other inner caches hold a part of the granule, but not this line.
   int shared_before = 0;
@@ -128,12 +128,12 @@ void Hierarchy::supply_from_own_cache(CacheNode& node, const CacheArray::Way& wa
     snooped = snooping_.snoop(node, inner, address, request_for<kind>);
   supply.state = take_copy<kind>(node, way, address);
   if (node.tracks_sharers) way.sharers() |= inner.sharer_bit();
-  supply.found = {node.level, snooped.modified};
+  supply.lookup = {node.level, snooped.modified};
   if constexpr (kind == FetchKind::store) {
     contents_.counters.count_transfers(snooped.modified);
     supply.exclusive = !(supply.state & shared);
     if (!supply.exclusive && node.inclusion != Inclusion::exclusive) node.array.drop_state(way, address, shared);
-    supply.found.upgraded = !snooped.modified && (snooped.has_part || !supply.exclusive);
+    supply.lookup.has_invalidated_copies = !snooped.modified && (snooped.has_part || !supply.exclusive);
   } else if (snooped.has_part) [[unlikely]] {
     supply.state = snooping_.shared_state(snooped, supply.state);
   }
@@ -150,7 +150,7 @@ bool Hierarchy::supply_from_other_core(CacheNode& node, const CacheNode& inner, 
   }
   if (!snooped.has_line) return false;
   contents_.counters.count_transfers(1);
-  supply.found = {node.level, true};
+  supply.lookup = {node.level, true};
   if constexpr (kind == FetchKind::store)
     supply.exclusive = !snooped.shared;
   else
@@ -161,15 +161,15 @@ bool Hierarchy::supply_from_other_core(CacheNode& node, const CacheNode& inner, 
 // Supplies a line that none of the core's caches holds: from the last-level cache of other cores, or from DRAM.
 template <Hierarchy::FetchKind kind>
 void Hierarchy::supply_from_memory(int core, Address address, Supply& supply) {
-  auto& found = supply.found;
+  auto& lookup = supply.lookup;
   const auto snooped = snooping_.snoop_at_memory(core, address, request_for<kind>);
-  found.transferred = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
-  found.holder = snooped.holder;
-  contents_.counters.count_transfers(found.transferred);
+  lookup.is_from_other_cache = snooped.has_line && (snooped.modified || !home_supplies_clean_lines_);
+  lookup.holder = snooped.holder;
+  contents_.counters.count_transfers(lookup.is_from_other_cache);
   auto& dram = contents_.counters.dram();
-  (kind == FetchKind::prefetch ? dram.prefetches : dram.reads) += !found.transferred;
+  (kind == FetchKind::prefetch ? dram.prefetches : dram.reads) += !lookup.is_from_other_cache;
   if constexpr (kind != FetchKind::store) {
-    found.written = found.transferred && snooped.unwritten;
+    lookup.was_written_back = lookup.is_from_other_cache && snooped.unwritten;
     if (snooped.unwritten) contents_.counters.count_memory_writes();
     if (snooped.has_part) supply.state = shared;
   }
@@ -180,7 +180,7 @@ void Hierarchy::supply_from_memory(int core, Address address, Supply& supply) {
 // Counts hits, misses and DRAM reads, unless it is a prefetch. Returns what supplied the line.
 template <Hierarchy::FetchKind kind>
 LookupResult Hierarchy::fetch(int core, int first, Address address, Located& located) {
-  Supply supply{.found = {levels_, false}};
+  Supply supply{.lookup = {levels_, false}};
   for (int k = std::max(first, 1); k < levels_; ++k) {
     auto& node = cache_at(core, k);
     const auto& inner = cache_at(core, k - 1);
@@ -196,7 +196,7 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
     if (!node.is_coherence_point || node.is_inclusive_filter) continue;
     if (supply_from_other_core<kind>(node, inner, address, supply)) break;
   }
-  const int level = supply.found.level;
+  const int level = supply.lookup.level;
   if (level == levels_)
     supply_from_memory<kind>(core, address, supply);
   else if (kind == FetchKind::store && !supply.exclusive)
@@ -208,7 +208,7 @@ LookupResult Hierarchy::fetch(int core, int first, Address address, Located& loc
     fill(core, first, end, address, located, supply.state & modified, true);
   else
     fill(core, first, end, address, located, supply.state, false, supply.shared_before);
-  return supply.found;
+  return supply.lookup;
 }
 
 // Handles an access of a core that missed its cache of level `level`. `where`: the line's set and tag in that cache.
@@ -225,10 +225,10 @@ LookupResult Hierarchy::load(int core, Address address) {
   const auto where = l1.array.locate(address);
   const auto way = l1.array.find(where, address);
   if (!way) return handle_miss<FetchKind::load>(core, 0, address, where);
-  LookupResult found;
-  found.is_first_use_of_prefetch = l1.array.state(way, address) & prefetched;
+  LookupResult lookup;
+  lookup.is_first_use_of_prefetch = l1.array.state(way, address) & prefetched;
   record_hit(l1, way, address);
-  return found;
+  return lookup;
 }
 
 LookupResult Hierarchy::store(int core, Address address) {
@@ -280,10 +280,10 @@ LookupResult Hierarchy::store_at(int core, int level, Address address) {
   const auto where = node.array.locate(address);
   const auto way = node.array.find(where, address);
   if (!way) return handle_miss<FetchKind::store>(core, level, address, where);
-  LookupResult found{level};
-  found.is_first_use_of_prefetch = level == 0 && (node.array.state(way, address) & prefetched);
-  found.upgraded = store_hit(core, node, way, address);
-  return found;
+  LookupResult lookup{level};
+  lookup.is_first_use_of_prefetch = level == 0 && (node.array.state(way, address) & prefetched);
+  lookup.has_invalidated_copies = store_hit(core, node, way, address);
+  return lookup;
 }
 
 // Stores to a line that the cache holds, and invalidates all other copies. Returns whether other caches held the line.
@@ -343,12 +343,12 @@ std::optional<LookupResult> Hierarchy::prefetch(int core, int level, Address add
   Located located;
   const auto where = located[static_cast<std::size_t>(level)] = target.array.locate(address);
   if (target.array.find(where, address)) return std::nullopt;
-  const LookupResult found = fetch<FetchKind::prefetch>(core, level, address, located);
+  const LookupResult lookup = fetch<FetchKind::prefetch>(core, level, address, located);
   if (const auto way = target.array.find(where, address)) {
     target.array.add_state(way, address, prefetched);
     ++contents_.counters.at_level(target.level).prefetches;
   }
-  return found;
+  return lookup;
 }
 
 }  // namespace nearfield::sim

@@ -23,13 +23,13 @@ class HubLinks {
 
   bool has_links() const { return !links_.empty(); }
   // Returns the extra latency of a remote memory over that of the closest remote memory.
-  Ps latency_beyond_first_router(int core, int core_at_home) const { return route(core, core_at_home).extra_latency; }
+  Ps latency_beyond_first_router(int core, int home_core) const { return route(core, home_core).extra_latency; }
   // Returns the extra latency of a line from another core's cache that is due to the distances between the hubs of the
-  // requester, the line's home memory and the holder: the request goes to the home hub and from there to the holder,
-  // and the holder sends the line to the requester.
-  Ps extra_latency_via_home(int core, int core_at_home, int holder) const {
+  // requester, the line's home memory and the owner: the request goes to the home hub and from there to the owner, and
+  // the owner sends the line to the requester.
+  Ps extra_latency_via_home(int requester, int home_core, int owner) const {
     return std::nearbyint(
-        (round_trip(core, core_at_home) + round_trip(core_at_home, holder) + round_trip(holder, core)) / 2);
+        (round_trip(requester, home_core) + round_trip(home_core, owner) + round_trip(owner, requester)) / 2);
   }
   // Reserves all links of the route for a line. Returns the time at which the line arrives; on idle links that is
   // `arrival`.

@@ -4,52 +4,52 @@
 namespace nearfield::sim {
 namespace {
 
-// The DRAM traffic of one DMA transfer, under each variant. Consecutive granules are collected into runs, each of which
-// is timed by one call of DramTiming.
+// The DRAM traffic of one DMA transfer, under each variant. Consecutive granules are collected into ranges, each of
+// which is timed by one call of DramTiming.
 class DramTransfer {
  public:
   DramTransfer(std::span<const std::unique_ptr<Timing>> timings, std::uint64_t granule, const ConfigClock& start)
-      : timings_(timings), granule_bytes_(granule), done_(start) {}
+      : timings_(timings), granule_bytes_(granule), completion_time_(start) {}
 
   void pass_granule(std::size_t variant, Address address, std::uint64_t bytes) {
-    auto& run = runs_[variant];
-    if (address != run.begin + run.granules * granule_bytes_ || bytes != granule_bytes_) flush_run(variant);
+    auto& range = granule_ranges_[variant];
+    if (address != range.begin + range.granules * granule_bytes_ || bytes != granule_bytes_) time_granules(variant);
     if (bytes != granule_bytes_) {
       time_of(variant) = dram_of(variant).serve_device_access(address, bytes, time_of(variant));
       return;
     }
-    if (run.granules == 0) run.begin = address;
-    ++run.granules;
+    if (range.granules == 0) range.begin = address;
+    ++range.granules;
   }
   // Posts the write-backs of `granules` granules, which caches make before the next granule of the transfer.
   void write_back(std::size_t variant, Address address, unsigned granules) {
     if (granules == 0) return;
-    flush_run(variant);
+    time_granules(variant);
     dram_of(variant).post_write_back(address, granules * granule_bytes_);
   }
   const ConfigClock& completion_time() {
-    for (std::size_t variant = 0; variant < timings_.size(); ++variant) flush_run(variant);
-    return done_;
+    for (std::size_t variant = 0; variant < timings_.size(); ++variant) time_granules(variant);
+    return completion_time_;
   }
 
  private:
-  struct GranuleRun {
+  struct GranuleRange {
     Address begin = 0;
     Count granules = 0;
   };
   DramTiming& dram_of(std::size_t variant) { return timings_[variant]->dram(); }
-  TimeVector& time_of(std::size_t variant) { return done_[static_cast<int>(variant)]; }
-  void flush_run(std::size_t variant) {
-    auto& run = runs_[variant];
-    if (run.granules == 0) return;
-    time_of(variant) = dram_of(variant).serve_device_granules(run.begin, run.granules, time_of(variant));
-    run.granules = 0;
+  TimeVector& time_of(std::size_t variant) { return completion_time_[static_cast<int>(variant)]; }
+  void time_granules(std::size_t variant) {
+    auto& range = granule_ranges_[variant];
+    if (range.granules == 0) return;
+    time_of(variant) = dram_of(variant).serve_device_granules(range.begin, range.granules, time_of(variant));
+    range.granules = 0;
   }
 
   std::span<const std::unique_ptr<Timing>> timings_;
   std::uint64_t granule_bytes_;
-  ConfigClock done_;
-  std::array<GranuleRun, max_variants> runs_;
+  ConfigClock completion_time_;
+  std::array<GranuleRange, max_variants> granule_ranges_;
 };
 
 // A batch of granules of a transfer, which are simulated as one action (variants.hpp), and the outcome of each granule

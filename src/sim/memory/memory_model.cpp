@@ -131,7 +131,7 @@ NEARFIELD_ALWAYS_INLINE void MemoryModel::access_line(const CoreContext& context
     const Count num_grouped = context.prefetcher ? 1 : num_accesses;
     context.add_event({.type = TimingEvent::Type::miss,
                        .kind = kind,
-                       .found = {level},
+                       .lookup = {level},
                        .bytes = bytes,
                        .writes = context.contents.counters.take_write_count(),
                        .address = address,
@@ -248,7 +248,7 @@ void MemoryModel::sweep_lines(const CoreContext& context, Access kind, Address a
   // The first access to a line may prefetch another line. The prefetched line then counts as more recently used than
   // the accessed line, until the next access that reaches the cache into which lines are prefetched. So the first
   // access is simulated separately.
-  const bool touches_after_prefetch = context.prefetcher && (context.prefetcher->level() == 0 ||
+  const bool touches_after_prefetch = context.prefetcher && (context.prefetcher->target_level() == 0 ||
                                                              (is_store(kind) && context.path.l1_node->writes_through));
   while (count > 0) {
     // Bytes from `address` to the end of its line, in the direction of the sweep.
@@ -282,9 +282,9 @@ void MemoryModel::copy(int core, Address to, Address from, std::uint64_t bytes) 
   }
 }
 
-// Copies by vector instructions at the rate Core::copy_bytes_per_cycle: one load and one store per L1 line or part of a
-// line. Each takes the time that follows from the rate, but no less than the access to a word or the copy of a full
-// line, whichever is shorter.
+// Copies by vector instructions: one load and one store per L1 line or part of a line. The time of each is its bytes
+// divided by Core::copy_bytes_per_cycle, with a lower bound: the time of a word access or of the copy of a full line,
+// whichever is shorter.
 void MemoryModel::copy_by_lines(const CoreContext& context, Address to, Address from, std::uint64_t bytes) {
   const auto line = caches_->tree.l1_line_bytes();
   const Ps min_time = std::min(issue_time_, copy_ps_per_byte_ * static_cast<double>(line));

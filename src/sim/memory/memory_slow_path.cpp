@@ -9,7 +9,7 @@ struct MemoryModel::Outcomes {
   struct Outcome {
     Outcome() {}
     union {
-      LookupResult found;
+      LookupResult lookup;
     };
     unsigned writes;  // granules written to memory
     std::optional<StreamPrefetcher::PrefetchRequest> prefetch;
@@ -31,10 +31,11 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
   Outcomes outcomes;
   const auto access = [&](int variant) {
     auto& outcome = outcomes.outcome_by_leader[static_cast<std::size_t>(variant)];
-    outcome.found = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
+    outcome.lookup = store ? hierarchy.store(context.core, address) : hierarchy.load(context.core, address);
     outcome.writes = contents.counters.take_write_count();
     outcome.prefetch.reset();
-    if (context.prefetcher && (outcome.found.level > 0 || (outcome.found.is_first_use_of_prefetch && advances_on_use)))
+    if (context.prefetcher &&
+        (outcome.lookup.level > 0 || (outcome.lookup.is_first_use_of_prefetch && advances_on_use)))
       outcome.prefetch = context.prefetcher->on_miss(address);
   };
   if (context.has_variants() && !advances_on_use && hierarchy.hits_l1_in_all_variants(context.core, store, address))
@@ -43,19 +44,20 @@ void MemoryModel::access_line_slow(const CoreContext& context, Access kind, Addr
     outcomes.leaders = contents.run(access);
   // A store that takes its line from other caches occupies the core longer.
   const auto time_of = [&](const Outcomes::Outcome& outcome) {
-    return outcome.found.upgraded ? compute_time + context.timing.upgrade_time(outcome.found.level) : compute_time;
+    return outcome.lookup.has_invalidated_copies ? compute_time + context.timing.upgrade_time(outcome.lookup.level)
+                                                 : compute_time;
   };
   const bool diverged = outcomes.leaders.has_several_groups();
   num_diverging_accesses_ += diverged;
-  if (!diverged && outcomes.outcome_by_leader[0].found.level == 0 && !context.is_in_flight(address))
+  if (!diverged && outcomes.outcome_by_leader[0].lookup.level == 0 && !context.is_in_flight(address))
     context.add_hits(kind, bytes, 1, time_of(outcomes.outcome_by_leader[0]));
   else
     context.add_event_per_group(outcomes.leaders, [&](std::size_t leader) -> TimingEvent {
       const auto& outcome = outcomes.outcome_by_leader[leader];
-      const auto type = outcome.found.level > 0 ? TimingEvent::Type::miss : TimingEvent::Type::hit_under_fill;
+      const auto type = outcome.lookup.level > 0 ? TimingEvent::Type::miss : TimingEvent::Type::hit_under_fill;
       return {.type = type,
               .kind = kind,
-              .found = outcome.found,
+              .lookup = outcome.lookup,
               .bytes = bytes,
               .writes = outcome.writes,
               .address = address,
@@ -92,7 +94,7 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
   context.flush_timing_events();
   if (!context.timing.has_prefetch_slot(context.clock)) return false;
   std::optional<LookupResult> from;
-  const int level = context.prefetcher->level();
+  const int level = context.prefetcher->target_level();
   const int fast_level =
       level == 1 ? FastPath<Config>(context.hierarchy, context.path).prefetch(line) : FastPath<Config>::needs_slow_path;
   if (fast_level == FastPath<Config>::needs_slow_path)
@@ -101,7 +103,7 @@ bool MemoryModel::prefetch(const CoreContext& context, Address line) {
     from = {fast_level};
   if (!from) return false;
   context.add_event({.type = TimingEvent::Type::prefetch,
-                     .found = *from,
+                     .lookup = *from,
                      .writes = context.contents.counters.take_write_count(),
                      .address = line});
   context.mark_in_flight(line);
@@ -157,7 +159,7 @@ bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& 
     all_equal &= lines[v] == lines[0];
   }
   auto& contents = context.contents;
-  const int level = context.prefetcher->level();
+  const int level = context.prefetcher->target_level();
   if (all_equal) {
     if (lines[0] == no_line) return false;
     FastPath<Config> fast(context.hierarchy, context.path);
@@ -167,7 +169,7 @@ bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& 
       return false;
     if (from != fast.needs_slow_path) {
       context.add_event({.type = TimingEvent::Type::prefetch,
-                         .found = {from},
+                         .lookup = {from},
                          .writes = contents.counters.take_write_count(),
                          .address = lines[0]});
       context.mark_in_flight(lines[0]);
@@ -189,7 +191,7 @@ bool MemoryModel::prefetch_nth_line(const CoreContext& context, const Outcomes& 
     const auto leader = leaders[v];
     if (!from[leader]) continue;
     context.apply_event(v, {.type = TimingEvent::Type::prefetch,
-                            .found = *from[leader],
+                            .lookup = *from[leader],
                             .writes = writes[leader],
                             .address = lines[leader]});
     context.mark_in_flight(lines[leader]);

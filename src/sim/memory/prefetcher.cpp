@@ -56,8 +56,8 @@ std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::on_miss(Addre
 std::optional<StreamPrefetcher::PrefetchRequest> StreamPrefetcher::advance_stream(const CacheArray::SetAndTag& line,
                                                                                   const CacheArray::Way& stream) {
   const std::int64_t step = stream.flags() & up ? 1 : -1, number = line.tag - 1;
-  const bool is_start = fetches_all_at_start_ && !(stream.flags() & has_fetched_all);
-  const auto flags = static_cast<std::uint8_t>(stream.flags() | (is_start ? has_fetched_all : 0));
+  const bool is_start = fetches_all_at_start_ && !(stream.flags() & has_filled_distance);
+  const auto flags = static_cast<std::uint8_t>(stream.flags() | (is_start ? has_filled_distance : 0));
   if (are_in_one_page(number, number + step))
     streams_.fill({line.set, line.tag + static_cast<std::uint32_t>(step)}, stream, 0, flags);
   else

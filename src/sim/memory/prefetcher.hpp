@@ -27,16 +27,16 @@ class StreamPrefetcher {
   // Must be called for each access that misses L1 and, if advances_on_use(), for the first use of a prefetched line.
   std::optional<PrefetchRequest> on_miss(Address address);
   bool advances_on_use() const { return fetches_all_at_start_; }
-  int level() const { return target_level_; }
+  int target_level() const { return target_level_; }
   // Copies the streams that another prefetcher of the same machine has under one variant.
   void copy_variant(const StreamPrefetcher& other, int variant) { streams_.copy_variant(other.streams_, variant); }
   bool is_common_to_all_variants() const { return streams_.locate_common(0).set != nullptr; }
 
  private:
   // A stream's direction. The flags of the line that a stream expects next hold the direction and, as
-  // `has_fetched_all`, whether the stream has prefetched all lines up to its distance.
+  // `has_filled_distance`, whether the stream has prefetched all lines up to its distance.
   enum Direction : std::uint8_t { up = 1, down = 2 };
-  static constexpr std::uint8_t has_fetched_all = 4;
+  static constexpr std::uint8_t has_filled_distance = 4;
   std::optional<PrefetchRequest> advance_stream(const CacheArray::SetAndTag& line, const CacheArray::Way& stream);
   bool are_in_one_page(std::int64_t line, std::int64_t other) const {
     return ((line ^ other) & ~(lines_per_page_ - 1)) == 0;

@@ -22,10 +22,10 @@ class Sockets {
 
   bool have_limited_bandwidth() const { return !connections_.empty(); }
   // arrival_from_memory() and arrival_from_cache() return the time at which a line arrives at `core`; on an idle
-  // connection that is `arrival`. The line comes from the memory that is local to `core_at_home`, or from the
+  // connection that is `arrival`. The line comes from the memory that is local to `home_core`, or from the
   // last-level cache `cache_number`.
-  TimeVector arrival_from_memory(int core, int core_at_home, std::uint64_t bytes, const TimeVector& arrival) {
-    return has_bus_ || socket_of(core) != socket_of(core_at_home) ? cross_connection(core, bytes, arrival) : arrival;
+  TimeVector arrival_from_memory(int core, int home_core, std::uint64_t bytes, const TimeVector& arrival) {
+    return has_bus_ || socket_of(core) != socket_of(home_core) ? cross_connection(core, bytes, arrival) : arrival;
   }
   TimeVector arrival_from_cache(int core, int cache_number, std::uint64_t bytes, const TimeVector& arrival) {
     const int holder = cache_number * cores_per_cache_;
@@ -33,9 +33,9 @@ class Sockets {
     return cross_connection(core, bytes, has_bus_ ? cross_connection(holder, bytes, arrival) : arrival);
   }
   // Appends a write-back of a core to memory after all other traffic of the connection. No core waits for it.
-  void post_write_back(int core, int core_at_home, std::uint64_t bytes) {
-    if (!has_bus_ && socket_of(core) == socket_of(core_at_home)) return;
-    connections_[socket_of(has_bus_ ? core : core_at_home)].append_reservation(TimeVector(transfer_time(bytes)));
+  void post_write_back(int core, int home_core, std::uint64_t bytes) {
+    if (!has_bus_ && socket_of(core) == socket_of(home_core)) return;
+    connections_[socket_of(has_bus_ ? core : home_core)].append_reservation(TimeVector(transfer_time(bytes)));
   }
 
  private:

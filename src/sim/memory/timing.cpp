@@ -68,54 +68,54 @@ Timing::Timing(const Machine& machine, const std::array<double, num_memory_speed
 }
 
 // Returns the time at which a line from another core's cache arrives, if the request starts at `start`.
-TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address,
+TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& lookup, Address address,
                                        const TimeVector& start) {
-  const bool below_last = found.level < constants_.num_caches;
+  const bool below_last = lookup.level < constants_.num_caches;
   const Ps transfer = below_last ? constants_.shared_transfer : constants_.remote_transfer;
   TimeVector arrival =
-      start + std::max(transfer, below_last ? constants_.levels[static_cast<std::size_t>(found.level)].latency : 0);
+      start + std::max(transfer, below_last ? constants_.levels[static_cast<std::size_t>(lookup.level)].latency : 0);
   if (below_last || !has_limited_links_) return arrival;
   if (links_.has_links()) {
-    const int holder = found.holder * constants_.cores_per_last_cache;
+    const int holder = lookup.holder * constants_.cores_per_last_cache;
     arrival =
         links_.cross_route(holder, clock.core, constants_.granule_bytes,
                            arrival + links_.extra_latency_via_home(clock.core, dram_.local_core_of(address), holder));
   }
   return sockets_.have_limited_bandwidth()
-             ? sockets_.arrival_from_cache(clock.core, found.holder, constants_.granule_bytes, arrival)
+             ? sockets_.arrival_from_cache(clock.core, lookup.holder, constants_.granule_bytes, arrival)
              : arrival;
 }
 
 // Returns the time at which data from a memory arrives. `arrival` is the time on idle links, without routers beyond the
 // first.
-TimeVector Timing::cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival) {
+TimeVector Timing::cross_links(CoreClock& clock, int home_core, std::uint64_t bytes, TimeVector arrival) {
   if (links_.has_links())
-    arrival = links_.cross_route(core_at_home, clock.core, bytes,
-                                 arrival + links_.latency_beyond_first_router(clock.core, core_at_home));
-  return sockets_.have_limited_bandwidth() ? sockets_.arrival_from_memory(clock.core, core_at_home, bytes, arrival)
+    arrival = links_.cross_route(home_core, clock.core, bytes,
+                                 arrival + links_.latency_beyond_first_router(clock.core, home_core));
+  return sockets_.have_limited_bandwidth() ? sockets_.arrival_from_memory(clock.core, home_core, bytes, arrival)
                                            : arrival;
 }
 
 // Appends write-backs to the traffic of links and sockets. If the holder of a line wrote the line back so that others
 // can share it, that granule travels from the holder's hub to the line's home.
-void Timing::post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found) {
-  const int core_at_home = dram_.local_core_of(address);
+void Timing::post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& lookup) {
+  const int home_core = dram_.local_core_of(address);
   if (links_.has_links()) {
-    if (found.written) {
-      links_.post_write_back(found.holder * constants_.cores_per_last_cache, core_at_home, constants_.granule_bytes);
+    if (lookup.was_written_back) {
+      links_.post_write_back(lookup.holder * constants_.cores_per_last_cache, home_core, constants_.granule_bytes);
       --writes;
     }
-    links_.post_write_back(clock.core, core_at_home, writes * constants_.granule_bytes);
+    links_.post_write_back(clock.core, home_core, writes * constants_.granule_bytes);
   }
   if (sockets_.have_limited_bandwidth())
-    sockets_.post_write_back(clock.core, core_at_home, writes * constants_.granule_bytes);
+    sockets_.post_write_back(clock.core, home_core, writes * constants_.granule_bytes);
 }
 
 void Timing::drain(int core) {
   auto& clock = clock_of(core);
   for (const auto& done : clock.miss_slots.completion_times()) clock.now = later(clock.now, done);
   for (const auto& done : clock.walk_slots.completion_times()) clock.now = later(clock.now, done);
-  clock.now = later(clock.now, clock.nontemporal_done);
+  clock.now = later(clock.now, clock.nontemporal_completion);
 }
 
 }  // namespace nearfield::sim

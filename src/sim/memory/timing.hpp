@@ -31,7 +31,7 @@ class Timing {
   Ps hit_time(Access kind, Ps work) const {
     return (kind == Access::chase ? constants_.levels.front().latency : constants_.per_access) + work;
   }
-  bool writes_through() const { return constants_.write_back_level > 0; }
+  bool writes_through() const { return constants_.first_write_back_level > 0; }
   // Returns the extra time of a store that took its line from other caches, if it found the line at this level.
   Ps upgrade_time(int level) const { return level == 0 ? constants_.upgrade : constants_.upgrade_miss; }
   // Returns whether the core continues while TLB misses are resolved.
@@ -51,15 +51,16 @@ class Timing {
  private:
   friend struct plain::TimingKernel;
   friend struct wide::TimingKernel;
-  TimeVector transfer_from_cache(CoreClock& clock, const LookupResult& found, Address address, const TimeVector& start);
+  TimeVector transfer_from_cache(CoreClock& clock, const LookupResult& lookup, Address address,
+                                 const TimeVector& start);
   TimeVector arrival_from_memory(CoreClock& clock, Address address, std::uint64_t bytes, const TimeVector& start) {
     const TimeVector arrival = dram_.serve_core_access(clock.core, address, bytes, start);
     if (!has_limited_links_) [[likely]]
       return arrival;
     return cross_links(clock, dram_.local_core_of(address), bytes, arrival);
   }
-  TimeVector cross_links(CoreClock& clock, int core_at_home, std::uint64_t bytes, TimeVector arrival);
-  void post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& found);
+  TimeVector cross_links(CoreClock& clock, int home_core, std::uint64_t bytes, TimeVector arrival);
+  void post_writes(CoreClock& clock, Address address, unsigned writes, const LookupResult& lookup);
 
   void (*kernel_)(Timing&, CoreClock&, std::span<const TimingEvent>);  // the kernel for this host's instruction set
   std::vector<CoreClock> cores_;

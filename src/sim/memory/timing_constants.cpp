@@ -57,7 +57,7 @@ TimingConstants::TimingConstants(const Machine& machine)
   for (std::size_t k = 0; k < machine.caches.size(); ++k) {
     const Cache& cache = machine.caches[k];
     levels[k] = make_level(machine, cache, inner->line_bytes);
-    if (cache.write == WritePolicy::through) write_back_level = static_cast<int>(k) + 1;
+    if (cache.write == WritePolicy::through) first_write_back_level = static_cast<int>(k) + 1;
     inner = &cache;
   }
 }

@@ -23,12 +23,12 @@ struct TimingConstants {
   int cores_per_last_cache;
   std::uint64_t granule_bytes;  // of coherence and of memory transfers
   std::array<Level, max_cache_levels + 1> levels;
-  int write_back_level = 0;  // the first level that writes back; 0 if L1 does
-  Ps per_access;             // issue cost of an access
-  Count window;              // instructions that the core issues past a load whose data has not arrived; 0: any number
-  Ps min_window_time;        // lower bound of the time that a window of instructions takes
-  Ps shared_transfer;        // of a line from another core's cache inside the last-level cache
-  Ps remote_transfer;        // of a line from another last-level cache
+  int first_write_back_level = 0;  // the first level that writes back; 0 if L1 does
+  Ps per_access;                   // issue cost of an access
+  Count window;        // instructions that the core issues past a load whose data has not arrived; 0: any number
+  Ps min_window_time;  // lower bound of the time that a window of instructions takes
+  Ps shared_transfer;  // of a line from another core's cache inside the last-level cache
+  Ps remote_transfer;  // of a line from another last-level cache
   // Extra times of a store that invalidates other caches' copies: if L1 holds the line, and if it does not.
   Ps upgrade, upgrade_miss;
   double nontemporal_ps_per_byte;

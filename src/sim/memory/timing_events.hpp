@@ -24,11 +24,11 @@ struct TimingEvent {
   };
   Type type = Type::hits;
   Access kind = Access::load;
-  LookupResult found{};  // which level or core supplied the line of a miss
-  unsigned bytes = 0;    // of each access
-  unsigned writes = 0;   // granules that evictions wrote to memory
-  Address address = 0;   // physical
-  Ps time = 0;           // extra compute time per access beyond the issue cost, unless stated otherwise above
+  LookupResult lookup{};  // which level or core supplied the line of a miss
+  unsigned bytes = 0;     // of each access
+  unsigned writes = 0;    // granules that evictions wrote to memory
+  Address address = 0;    // physical
+  Ps time = 0;            // extra compute time per access beyond the issue cost, unless stated otherwise above
   Count count = 1;
 };
 

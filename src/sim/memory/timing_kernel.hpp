@@ -74,9 +74,9 @@ struct TimingKernel {
   // Returns whether an out-of-line call is needed to fetch the event's line from `start` on or to add the event to the
   // window.
   NEARFIELD_ALWAYS_INLINE bool needs_call(const TimingEvent& event, SimdTimes start) const {
-    if (event.found.transferred || clock.window.is_full()) [[unlikely]]
+    if (event.lookup.is_from_other_cache || clock.window.is_full()) [[unlikely]]
       return true;
-    const bool uses_memory = event.found.level == timing.constants_.num_caches || event.writes > 0;
+    const bool uses_memory = event.lookup.level == timing.constants_.num_caches || event.writes > 0;
     return uses_memory && !(timing.has_plain_memory_ &&
                             all_at_least(start, load_whole(timing.dram_.memories_.front().bus.last_free_end_)));
   }
@@ -105,14 +105,14 @@ struct TimingKernel {
   NEARFIELD_ALWAYS_INLINE void post_write_backs(const TimingEvent& event) {
     if (event.writes == 0) return;
     timing.dram_.post_write_back(event.address, event.writes * timing.constants_.granule_bytes);
-    if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.found);
+    if (calls && timing.has_limited_links_) timing.post_writes(clock, event.address, event.writes, event.lookup);
   }
 
   // Applies accesses to one line, of which the first missed L1 and the others hit.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE bool apply_miss(const TimingEvent& event) {
-    if (event.kind == Access::store && event.found.level == timing.constants_.write_back_level &&
-        !event.found.transferred) {
+    if (event.kind == Access::store && event.lookup.level == timing.constants_.first_write_back_level &&
+        !event.lookup.is_from_other_cache) {
       if (!calls && timing.has_limited_links_) return false;
       post_write_backs<calls>(event);
       apply_write_through(event.bytes, event.count, event.time);
@@ -135,7 +135,7 @@ struct TimingKernel {
         timing.constants_.has_prefetcher && clock.in_flight.may_contain(granule)) [[unlikely]] {
       const SimdTimes arrival = load_halves(clock.in_flight.consume(granule, to_times(now)));
       // Otherwise the line was lost before its first use: invalidated by a store of another core, or evicted.
-      if (!event.found.transferred && event.found.level < timing.constants_.num_caches) {
+      if (!event.lookup.is_from_other_cache && event.lookup.level < timing.constants_.num_caches) {
         arrived = arrival;
         is_new = arrived == now;
       }
@@ -145,55 +145,54 @@ struct TimingKernel {
       now = data_arrival<calls>(event, arrived) + event.time;
       return true;
     }
-    const bool takes_transfer_slot = calls && event.found.transferred && timing.constants_.limits_transfers;
+    const bool takes_transfer_slot = calls && event.lookup.is_from_other_cache && timing.constants_.limits_transfers;
     const SimdTimes slot = is_new ? with_slot : now;
     const SimdTimes start = takes_transfer_slot ? later(slot, next_free_transfer_slot()) : slot;
-    const SimdTimes known =
-        event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;  // when the address is known
-    const SimdTimes done = data_arrival<calls>(event, is_new ? known : later(known, arrived));
-    if (is_new) occupy_slot(clock.miss_slots, done);
-    if (takes_transfer_slot) occupy_slot(clock.transfer_slots, done);
-    continue_past<calls>(event, start, done);
+    const SimdTimes address_time = event.kind == Access::gather ? later(start, load_whole(clock.index)) : start;
+    const SimdTimes completion = data_arrival<calls>(event, is_new ? address_time : later(address_time, arrived));
+    if (is_new) occupy_slot(clock.miss_slots, completion);
+    if (takes_transfer_slot) occupy_slot(clock.transfer_slots, completion);
+    issue_in_flight_access<calls>(event, start, completion);
     return true;
   }
 
-  // Adds an access that is in flight from `start` to `done` to the window. If its data arrives before the last
+  // Adds an access that is in flight from `start` to `completion` to the window. If its data arrives before the last
   // instruction of the window can be issued, the window never waits for it, and nothing is added.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE void add_to_window(SimdTimes start, SimdTimes done) {
-    if (all_at_least(start + timing.constants_.min_window_time, done)) [[likely]]
+  NEARFIELD_ALWAYS_INLINE void add_to_window(SimdTimes start, SimdTimes completion) {
+    if (all_at_least(start + timing.constants_.min_window_time, completion)) [[likely]]
       return;
     if (calls && clock.window.is_full()) clock.window.grow();
-    store(done, clock.window.add(issued + timing.constants_.window));
+    store(completion, clock.window.add(issued + timing.constants_.window));
   }
 
-  // Issues an access that is in flight from `start` to `done`. The core does not wait for its completion.
+  // Issues an access that is in flight from `start` to `completion`. The core does not wait for its completion.
   template <bool calls>
-  NEARFIELD_ALWAYS_INLINE void continue_past(const TimingEvent& event, SimdTimes start, SimdTimes done) {
-    if (event.kind != Access::store) add_to_window<calls>(start, done);
-    if (event.kind == Access::index) store(done, clock.index);
+  NEARFIELD_ALWAYS_INLINE void issue_in_flight_access(const TimingEvent& event, SimdTimes start, SimdTimes completion) {
+    if (event.kind != Access::store) add_to_window<calls>(start, completion);
+    if (event.kind == Access::index) store(completion, clock.index);
     ++issued;
     now = start + (timing.constants_.per_access + event.time);
   }
 
   SimdTimes next_free_transfer_slot() const { return load_whole(clock.transfer_slots.next_free_time()); }
 
-  NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes done) {
+  NEARFIELD_ALWAYS_INLINE static void occupy_slot(MissSlots& slots, SimdTimes completion) {
     // Usually the latest access completes last.
-    if (all_at_least(done, load_whole(slots.last_completion_time()))) [[likely]]
-      store(done, slots.take_next_slot());
+    if (all_at_least(completion, load_whole(slots.last_completion_time()))) [[likely]]
+      store(completion, slots.take_next_slot());
     else
-      slots.insert(to_times(done));
+      slots.insert(to_times(completion));
   }
 
   // Returns the time at which the data of an event's line arrives, if the request starts at `start`.
   template <bool calls>
   NEARFIELD_ALWAYS_INLINE SimdTimes data_arrival(const TimingEvent& event, SimdTimes start) {
-    if (calls && event.found.transferred)
-      return load_halves(timing.transfer_from_cache(clock, event.found, event.address, to_times(start)));
-    if (event.found.level == timing.constants_.num_caches)
+    if (calls && event.lookup.is_from_other_cache)
+      return load_halves(timing.transfer_from_cache(clock, event.lookup, event.address, to_times(start)));
+    if (event.lookup.level == timing.constants_.num_caches)
       return arrival_from_memory<calls>(event.address & ~(timing.constants_.granule_bytes - 1), start);
-    const auto level = static_cast<std::size_t>(event.found.level);
+    const auto level = static_cast<std::size_t>(event.lookup.level);
     const auto& level_timing = timing.constants_.levels[level];
     if (level_timing.per_line == 0) [[unlikely]]
       return start + level_timing.latency;
@@ -233,12 +232,12 @@ struct TimingKernel {
       now = later(now, arrival) + (timing.constants_.levels.front().latency + event.time);
       return true;
     }
-    continue_past<calls>(event, now, arrival);
+    issue_in_flight_access<calls>(event, now, arrival);
     return true;
   }
   // Applies `count` L1 hits.
   NEARFIELD_ALWAYS_INLINE void apply_hits(const TimingEvent& event, Count count) {
-    if (event.kind == Access::store && timing.constants_.write_back_level > 0)
+    if (event.kind == Access::store && timing.constants_.first_write_back_level > 0)
       return apply_write_through(event.bytes, count, event.time);
     issue_instructions(count, timing.hit_time(event.kind, event.time));
   }
@@ -251,7 +250,7 @@ struct TimingKernel {
     if (!calls && (clock.in_flight.is_unallocated() || needs_call(event, start))) [[unlikely]]
       return false;
     post_write_backs<calls>(event);
-    const bool takes_transfer_slot = calls && event.found.transferred && timing.constants_.limits_transfers;
+    const bool takes_transfer_slot = calls && event.lookup.is_from_other_cache && timing.constants_.limits_transfers;
     const SimdTimes arrival =
         data_arrival<calls>(event, takes_transfer_slot ? later(start, next_free_transfer_slot()) : start);
     if (takes_transfer_slot) occupy_slot(clock.transfer_slots, arrival);
@@ -267,9 +266,9 @@ struct TimingKernel {
     wait_for_window();
     if (!calls && clock.window.is_full()) [[unlikely]]
       return false;
-    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free_time())), done = start + event.time;
-    occupy_slot(clock.walk_slots, done);
-    add_to_window<calls>(start, done);
+    const SimdTimes start = later(now, load_whole(clock.walk_slots.next_free_time())), completion = start + event.time;
+    occupy_slot(clock.walk_slots, completion);
+    add_to_window<calls>(start, completion);
     now = start;
     return true;
   }
@@ -279,9 +278,10 @@ struct TimingKernel {
     wait_for_window();
     post_write_backs<true>(event);
     const SimdTimes start = later(now, load_halves(clock.nontemporal_slots.next_free_time()));
-    const SimdTimes done = load_halves(timing.arrival_from_memory(clock, event.address, event.bytes, to_times(start)));
-    store(later(load_halves(clock.nontemporal_done), done), clock.nontemporal_done);
-    occupy_slot(clock.nontemporal_slots, done);
+    const SimdTimes completion =
+        load_halves(timing.arrival_from_memory(clock, event.address, event.bytes, to_times(start)));
+    store(later(load_halves(clock.nontemporal_completion), completion), clock.nontemporal_completion);
+    occupy_slot(clock.nontemporal_slots, completion);
     ++issued;
     now = start + std::max(timing.constants_.per_access + event.time,
                            std::nearbyint(event.bytes * timing.constants_.nontemporal_ps_per_byte));
@@ -291,7 +291,7 @@ struct TimingKernel {
   // cache, they go to memory, and the core does not wait. Each store occupies the port of that cache for the transfer
   // time of its own bytes.
   NEARFIELD_ALWAYS_INLINE void apply_write_through(unsigned bytes, Count count, Ps work) {
-    const auto level = static_cast<std::size_t>(timing.constants_.write_back_level);
+    const auto level = static_cast<std::size_t>(timing.constants_.first_write_back_level);
     const Ps each = std::nearbyint(bytes * timing.constants_.levels[level].per_byte),
              cost = timing.constants_.per_access + work;
     SimdTimes free = load_whole(clock.port_free[level]);

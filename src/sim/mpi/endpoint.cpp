@@ -188,7 +188,7 @@ Task<> Endpoint::probe(const Pattern& pattern, const std::optional<Pattern>& pro
   progress_.end_wait();
   if (program_pattern) {
     MatchChoice choice{*program_pattern, message->from->rank_, queues_.next_receive_number(), message->visible_time};
-    if (!is_blocking) choice.divergent = sim::configs_before(*probe_begin, message->visible_time);
+    if (!is_blocking) choice.divergent_configs = sim::configs_before(*probe_begin, message->visible_time);
     races_.record_choice(choice, message);
   }
   // The NIC holds the message from this time on.

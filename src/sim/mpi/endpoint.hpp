@@ -64,7 +64,6 @@ class Endpoint {
   // Returns an awaitable that resumes when the engine has reached this rank's clock.
   Engine::WaitUntilAwaitable sync_with_engine() { return node_state_.engine.wait_until(ordering_clock()); }
 
-  // ---- for programs (rank.hpp). Sends, receives and computation run immediately if no earlier event is pending;
   // otherwise they are queued until the next wait (flush_calls) or until their order matters (flush_calls_now).
   Request send(const Pattern& to, const Buffer& data, bool is_synchronous = false);
   // Posts a receive of messages that match `from`. If `program_pattern` is given, the match is forced: `from` is the
@@ -87,12 +86,12 @@ class Endpoint {
                std::optional<ConfigClock> probe_begin = {});
   // Returns the oldest unexpected message that matches the pattern; nullptr if there is none.
   const Message* find_unexpected_message(const Pattern& pattern) { return queues_.oldest_unexpected(pattern); }
-  // record_failed_probe() records an Iprobe that found no message. discard_failed_probe() removes the record if the
-  // Iprobe was an iteration of a polling loop.
-  void record_failed_probe(const Pattern& program_pattern) {
+  // record_unmatched_probe() records an Iprobe that found no message. discard_unmatched_probe() removes the record if
+  // the Iprobe was an iteration of a polling loop.
+  void record_unmatched_probe(const Pattern& program_pattern) {
     races_.record_choice({program_pattern, any_rank, queues_.next_receive_number(), now() + 1, 0, true}, nullptr);
   }
-  void discard_failed_probe() { races_.discard_failed_probe(); }
+  void discard_unmatched_probe() { races_.discard_unmatched_probe(); }
   // Handles all packets that have arrived, without waiting for more, as MPI_Test does.
   Task<> poll_packets();
   // Waits for the next packet and handles it.
@@ -131,7 +130,6 @@ class Endpoint {
     }
   }
 
-  // ---- for protocols, on this rank's core
   Task<> copy(const Buffer& to, std::uint64_t to_offset, const Buffer& from, std::uint64_t from_offset,
               std::uint64_t bytes);
   // Copies without yielding, in send().
@@ -172,7 +170,6 @@ class Endpoint {
   // Returns the receive that matches a message, which arrives at `visible`; nullptr if the message is unexpected.
   RequestState* match_arrival(Message& message, const ConfigClock& visible);
 
-  // ---- for Cluster
   // Describes what the rank waits for; empty if it does not wait.
   std::string describe_wait() const { return progress_.describe_wait(); }
   bool can_be_woken() const { return progress_.can_be_woken(); }

@@ -74,7 +74,7 @@ void RaceTracker::record_arrival(const Message& message, RequestState* receive) 
   for (MatchChoice& choice : recent_choices_)
     if (choice.from != message.from->rank() && takes(choice.program_pattern) &&
         !(receive && receive->number < choice.number))
-      statistics_.add_divergence(choice.divergent, configs_before(message.visible_time, choice.limit));
+      statistics_.add_divergence(choice.divergent_configs, configs_before(message.visible_time, choice.limit));
   if (!receive || !receive->program_pattern) return;
   std::erase(forced_receives_, receive);
   record_choice({*receive->program_pattern, message.from->rank(), receive->number, message.visible_time}, nullptr);
@@ -82,19 +82,19 @@ void RaceTracker::record_arrival(const Message& message, RequestState* receive) 
 
 void RaceTracker::record_choice(MatchChoice choice, const Message* matched_message) {
   ++statistics_.outcomes;
-  const ConfigMask counted_configs = std::exchange(choice.divergent, 0);
-  statistics_.add_divergence(choice.divergent, counted_configs);
+  const ConfigMask counted_configs = std::exchange(choice.divergent_configs, 0);
+  statistics_.add_divergence(choice.divergent_configs, counted_configs);
   queues_.for_each_unexpected(choice.program_pattern, [&](const Message& one) {
     if (&one != matched_message)
-      statistics_.add_divergence(choice.divergent, configs_before(one.visible_time, choice.limit));
+      statistics_.add_divergence(choice.divergent_configs, configs_before(one.visible_time, choice.limit));
   });
   recent_choices_.push_back(choice);
   if (recent_choices_.size() > max_recent_choices) recent_choices_.pop_front();
 }
 
-void RaceTracker::discard_failed_probe() {
-  if (recent_choices_.empty() || !recent_choices_.back().is_failed_probe) return;
-  statistics_.retract_outcome(recent_choices_.back().divergent);
+void RaceTracker::discard_unmatched_probe() {
+  if (recent_choices_.empty() || !recent_choices_.back().is_unmatched_probe) return;
+  statistics_.retract_outcome(recent_choices_.back().divergent_configs);
   recent_choices_.pop_back();
 }
 

@@ -137,9 +137,9 @@ void NicTransfers::arrive_at_nic(NicTransfer& transfer) {
     transfer.message->held_transfer = &transfer;
 }
 
-void NicTransfers::write_held(NicTransfer& held, Address target, const ConfigClock& start) {
-  held.message->held_transfer = nullptr;
-  begin_write(held, target, later(held.first_byte_arrival, start));
+void NicTransfers::write_held(NicTransfer& transfer, Address target, const ConfigClock& start) {
+  transfer.message->held_transfer = nullptr;
+  begin_write(transfer, target, later(transfer.first_byte_arrival, start));
 }
 
 void NicTransfers::begin_write(NicTransfer& transfer, Address target, const ConfigClock& start) {

@@ -61,7 +61,7 @@ class NicTransfers {
   // Starts the transfer at the sender's clock.
   void send(const NicTransfer& transfer);
   // Writes the payload that the receiver's NIC holds to the address `target`. The write begins at the time `start`.
-  void write_held(NicTransfer& held, Address target, const ConfigClock& start);
+  void write_held(NicTransfer& transfer, Address target, const ConfigClock& start);
 
   // ---- between windows
   // Returns the transfers that have departed since the last clear_departed_transfers(), in the order of time.

@@ -33,7 +33,7 @@ inline ConfigClock extrapolate_completion(const ConfigClock& begin, const Config
 
 struct RaceStatistics {
   std::uint64_t outcomes = 0;
-  std::array<std::array<std::uint64_t, num_memory_speeds>, max_variants> divergent{};
+  std::array<std::array<std::uint64_t, num_memory_speeds>, max_variants> num_divergent_outcomes{};
   bool is_decided_by_first_config = false;  // the first configuration decides the outcomes (count_divergence_on_first)
 
   // Counts an outcome as divergent in the configurations `added_configs`, except in `counted_configs`, in which it has
@@ -45,8 +45,8 @@ struct RaceStatistics {
     counted_configs |= added_configs;
   }
   // Add or remove an outcome that the first configuration decides differently from the recorded run.
-  void count_divergence_on_first() { ++divergent[0][0]; }
-  void retract_divergence_on_first() { --divergent[0][0]; }
+  void count_divergence_on_first() { ++num_divergent_outcomes[0][0]; }
+  void retract_divergence_on_first() { --num_divergent_outcomes[0][0]; }
   // Removes an outcome that add_divergence() counted in these configurations.
   void retract_outcome(ConfigMask configs) {
     --outcomes;
@@ -57,7 +57,7 @@ struct RaceStatistics {
   void add_to_divergent(ConfigMask configs, std::uint64_t increment) {
     for (; configs; configs &= configs - 1) {
       const auto clock = static_cast<unsigned>(__builtin_ctz(configs));
-      divergent[clock / num_memory_speeds][clock % num_memory_speeds] += increment;
+      num_divergent_outcomes[clock / num_memory_speeds][clock % num_memory_speeds] += increment;
     }
   }
 };

@@ -16,8 +16,8 @@ struct MatchChoice {
   int from;
   std::uint64_t number;  // receives with lower numbers were posted before
   ConfigClock limit;
-  ConfigMask divergent = 0;
-  bool is_failed_probe = false;
+  ConfigMask divergent_configs = 0;
+  bool is_unmatched_probe = false;
 };
 
 class RaceTracker {
@@ -34,8 +34,8 @@ class RaceTracker {
   // Counts the configurations in which, of the messages that have arrived, another one than `matched_message` would
   // have matched. Stores the choice for messages that arrive later.
   void record_choice(MatchChoice choice, const Message* matched_message);
-  // Removes the choice of the last failed probe, if no other choice followed.
-  void discard_failed_probe();
+  // Removes the choice of the last unmatched probe, if no other choice followed.
+  void discard_unmatched_probe();
 
  private:
   static constexpr std::size_t max_recent_choices = 32;

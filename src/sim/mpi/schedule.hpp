@@ -30,8 +30,8 @@ struct ScheduleStep {
   std::uint64_t bytes = 0;
   // Members of waits. A wait for a send of the rank's own ends when the NIC has read the data.
   StepId origin;
-  // If the packet came from another node: the time of the transfer in the two NICs and in the network, in the first
-  // variant, without the transfer time of its bytes and the wait for links that other messages occupy.
+  // Latency of the two NICs and of the network for a packet from another node, without the transmission time of its
+  // bytes and without waiting for links, in variant 0. Zero for a packet from the same node.
   Ps latency = 0;
 };
 

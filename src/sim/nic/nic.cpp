@@ -167,11 +167,11 @@ Nic::Event Nic::answer_command(int core, Address entry, const ConfigClock& start
 }
 
 void Nic::steer_range(Address address, std::uint64_t bytes, int level) {
-  steered_ranges_.push_back({address, address + bytes, level});
+  steering_hints_.push_back({address, address + bytes, level});
 }
 
 std::optional<int> Nic::steered_level_of(Address address) const {
-  for (auto range = steered_ranges_.rbegin(); range != steered_ranges_.rend(); ++range)
+  for (auto range = steering_hints_.rbegin(); range != steering_hints_.rend(); ++range)
     if (range->begin <= address && address < range->end) return range->level;
   return {};
 }

@@ -78,7 +78,7 @@ class Nic {
     std::uint64_t next_entry = 0;
     ConfigClock poll_duration;  // duration of the last successful poll
   };
-  struct SteeredRange {
+  struct SteeringHint {
     Address begin, end;
     int level;
   };
@@ -96,7 +96,7 @@ class Nic {
   Ps post_time_, dma_time_;
   std::vector<std::unique_ptr<Policy>> placement_policies_;  // one per variant
   std::vector<EventQueue> event_queues_;                     // one per core
-  std::vector<SteeredRange> steered_ranges_;
+  std::vector<SteeringHint> steering_hints_;
   ConfigClock last_write_end_;  // completion time of the last write
   std::vector<NicCounts> counts_;
   Count num_command_polls_ = 0;

@@ -36,7 +36,7 @@ Cluster::Cluster(const Machine& machine, const ClusterOptions& options)
   check_options(options);
   state_->local_nodes = state_->shards->nodes_of_this_shard(options.nodes);
   num_threads_ = std::clamp(options.threads, 1, state_->local_nodes.size());
-  for (const auto& policy : options.policies) policies_.emplace_back(policy, machine);
+  for (const auto& policy : options.placement_policy_names) policies_.emplace_back(policy, machine);
   state_->num_variants = static_cast<int>(policies_.size());
   state_->needs_node_counts = options.needs_node_counts;
   state_->needs_core_counters = options.needs_core_counters;
@@ -84,7 +84,7 @@ void Cluster::check_options(const ClusterOptions& options) const {
   check_range("nodes", options.nodes, 1, machine.max_nodes, machine.name);
   check_range("ranks_per_node", options.ranks_per_node, 1, machine.cores, machine.name);
   check_range("shards", state_->shards->num_shards(), 1, options.nodes, machine.name);
-  check_range("policies", static_cast<long>(options.policies.size()), 1, max_variants, machine.name);
+  check_range("policies", static_cast<long>(options.placement_policy_names.size()), 1, max_variants, machine.name);
   if (!options.cores.empty() && options.cores.size() != static_cast<std::size_t>(options.ranks_per_node))
     throw std::invalid_argument("cores: as many as ranks_per_node, or none");
   for (std::size_t i = 0; i < options.cores.size(); ++i) {

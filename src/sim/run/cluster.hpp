@@ -37,7 +37,7 @@ struct ClusterOptions {
   int nodes = 1;
   int ranks_per_node = 1;
   std::vector<int> cores;  // core of each rank of a node; empty: cores 0, 1, ...
-  std::vector<std::string> policies{"memory"};
+  std::vector<std::string> placement_policy_names{"memory"};
   std::array<double, num_memory_speeds> memory_slowdown{1, 1, 1, 1};
   bool has_memory_effects = true;           // false: loads, stores and DMA take no time, caches are not simulated
   bool needs_node_counts = false;           // marks carry the counts of their node

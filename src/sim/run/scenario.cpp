@@ -17,8 +17,8 @@ ClusterOptions SimulationJob::options() const {
   if (slowdowns.empty() || slowdowns.size() > num_memory_speeds)
     throw std::invalid_argument("memory_slowdown: from 1 to " + std::to_string(num_memory_speeds) + " of them");
   ClusterOptions options;
-  if (machine.nic) options.policies = {machine.nic->policy};
-  if (!settings.policies.empty()) options.policies = settings.policies;
+  if (machine.nic) options.placement_policy_names = {machine.nic->policy};
+  if (!settings.policies.empty()) options.placement_policy_names = settings.policies;
   for (std::size_t speed = 0; speed < num_memory_speeds; ++speed)
     options.memory_slowdown[speed] = slowdowns[std::min(speed, slowdowns.size() - 1)];
   options.has_memory_effects = settings.has_memory_effects;

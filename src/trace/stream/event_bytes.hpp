@@ -55,14 +55,14 @@ class EventReader {
   // Decodes the event. Returns std::nullopt if the bytes are invalid or longer than one event.
   std::optional<Event> read_event() {
     const std::uint64_t kind = read_number();
-    std::optional<Event> found = read_kind(kind, std::make_index_sequence<std::variant_size_v<Event>>());
+    std::optional<Event> found = read_event_of_kind(kind, std::make_index_sequence<std::variant_size_v<Event>>());
     if (!position_ || position_ != end_) return {};
     return found;
   }
 
  private:
   template <std::size_t... Kinds>
-  std::optional<Event> read_kind(std::uint64_t kind, std::index_sequence<Kinds...>) {
+  std::optional<Event> read_event_of_kind(std::uint64_t kind, std::index_sequence<Kinds...>) {
     std::optional<Event> found;
     ((kind == Kinds ? void(found = read_fields<std::variant_alternative_t<Kinds, Event>>()) : void()), ...);
     return found;

@@ -45,9 +45,9 @@ struct RankInfo {
 // Assigns a number to a text: the name of an MPI function or region.
 struct Text {
   static constexpr const char* event_name = "text";
-  Number text = 0;
+  Number string_id = 0;
   std::string content;
-  static void visit_fields(auto& e, auto visit) { visit("text", e.text), visit("is", e.content); }
+  static void visit_fields(auto& e, auto visit) { visit("text", e.string_id), visit("is", e.content); }
 };
 
 // The executable or a shared library of the observed program, which contains sites. Objects are numbered from 0 in

@@ -14,7 +14,7 @@ from nearfield.advise.rule import (
     source_line_text,
     time_evidence,
 )
-from nearfield.advise.rules.reuse import find_uncached_messages
+from nearfield.advise.rules.reuse import sum_cache_miss_losses
 from nearfield.advise.run import MessageGroup, ObservedRun, group_by_site
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
@@ -35,7 +35,7 @@ def find_cold_sends(run: ObservedRun) -> Iterator[Note]:
     for site, messages in group_by_site(
         [m for m in run.messages if m.counts.sends and m.counts.bytes <= run.llc_bytes_per_rank]
     ):
-        losing = find_uncached_messages(run, messages, _send_times)
+        losing = sum_cache_miss_losses(run, messages, _send_times)
         if not losing:
             continue
         lost, cold_messages, example, (in_memory, cached) = losing

@@ -31,7 +31,7 @@ def find_collective_jumps(run: ObservedRun) -> Iterator[Note]:
     losses: dict[tuple[MpiCallSite, str, int, int], LossSum] = defaultdict(LossSum)
     times_by_key: dict[tuple[MpiCallSite, str, int, int], tuple[Estimate, Estimate]] = {}
     for rank, observed in enumerate(run.ranks):
-        for calls in observed.found.collectives:
+        for calls in observed.result.collectives:
             operation = OPERATION_BY_KIND.get(calls.kind)
             times = run.node_costs.collective_times(operation, calls.ranks) if operation else {}
             better = _times_of_smaller_calls(times, calls.bytes)

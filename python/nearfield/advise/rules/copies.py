@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.rule import find_losing_messages, message_size_text, time_evidence
+from nearfield.advise.rule import message_size_text, sum_message_losses, time_evidence
 from nearfield.advise.run import MessageGroup, ObservedRun, group_by_site
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
@@ -18,7 +18,7 @@ def find_slow_copies(
     """Yields a note for each source line whose messages in `sent_messages` take longer than a single copy of their
     data. `sentence_template` is the beginning of the note's sentence, with {} for the call and the size."""
     for site, messages in group_by_site(sent_messages):
-        losing = find_losing_messages(messages, _message_and_copy_times)
+        losing = sum_message_losses(messages, _message_and_copy_times)
         if not losing:
             continue
         lost, slow, example, (message, copy) = losing

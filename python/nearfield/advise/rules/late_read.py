@@ -14,7 +14,7 @@ from nearfield.advise.rule import (
     source_line_text,
     time_evidence,
 )
-from nearfield.advise.rules.reuse import find_uncached_messages
+from nearfield.advise.rules.reuse import sum_cache_miss_losses
 from nearfield.advise.run import MessageGroup, ObservedRun, group_by_site
 from nearfield.base.estimates import Estimate
 from nearfield.base.units import format_bytes
@@ -34,7 +34,7 @@ RULE = NoteRule(
 def find_late_reads(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that receives messages which are read late."""
     for site, messages in group_by_site([m for m in run.messages if not m.counts.sends]):
-        losing = find_uncached_messages(
+        losing = sum_cache_miss_losses(
             run, [m for m in messages if 2 * m.counts.bytes < _llc_bytes_of_machine(m)], _read_times
         )
         if not losing:

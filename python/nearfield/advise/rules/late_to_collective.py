@@ -27,11 +27,11 @@ _STUDENT_T_995 = (5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169, 3.106,
 
 RULE = NoteRule(
     "late-to-collective",
-    "Ranks wait in a collective for one that comes late",
+    "Ranks wait in a collective for a late rank",
     "No rank leaves such a collective before the last one has come, which spends the least time in it. What others "
     "spend there beyond that, call by call, is waiting. It counts if its 99 % interval over the calls lies above zero: "
     "ranks that take turns in being late, as those that share cores do, get no note. This is time of the observed run.",
-    "The time in the call against that of the rank that comes last; Scalasca's Wait at Barrier and Wait at N x N",
+    "The time in the call against that of the last rank; Scalasca's Wait at Barrier and Wait at N x N",
 )
 _CallIndexByRank = tuple[int, ...]  # for each rank of a communicator, the index of its call
 _TimeNsByRank = tuple[int, ...]  # for each rank of a communicator, its time in one collective in ns
@@ -51,27 +51,27 @@ class _LateRank:
 class _CollectiveWaits:
     """The time that ranks wait at one source line, and the rank that they wait for."""
 
-    lost: LossSum = field(default_factory=LossSum)
+    wait_loss: LossSum = field(default_factory=LossSum)
     late_rank_by_waiting_rank: dict[int, _LateRank] = field(default_factory=dict)
 
 
 def find_late_ranks(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line at which ranks wait in a collective for the same late rank."""
     for site, waits in _waits_by_site(run.timing_run).items():
-        lost, late = waits.lost, waits.late_rank_by_waiting_rank[waits.lost.worst_rank]
-        num_calls = lost.num_calls_by_rank[lost.worst_rank]
-        num_other_ranks = len(lost.num_calls_by_rank) - 1
-        delay = delay_without_core_ns(run.timing_run, lost.worst_rank, site, [late.rank])
+        loss, late = waits.wait_loss, waits.late_rank_by_waiting_rank[waits.wait_loss.worst_rank]
+        num_calls = loss.num_calls_by_rank[loss.worst_rank]
+        num_other_ranks = len(loss.num_calls_by_rank) - 1
+        delay = delay_without_core_ns(run.timing_run, loss.worst_rank, site, [late.rank])
         others_text = (
             f"; {counted(num_other_ranks, 'other rank waits', 'other ranks wait')}, too" if num_other_ranks else ""
         )
         yield Note(
             RULE, site.place,
-            f"late to collective: {site.name} waits {lost.format_loss_per_call()}, for rank {late.rank}, which comes "
-            "last to "
-            f"{late.num_arrivals_last} of {num_calls}{others_text}{delay_text(delay, lost.worst_loss_ns().value)}",
+            f"late to collective: {site.name} waits {loss.format_loss_per_call()}, for rank {late.rank}, which is the "
+            f"last to enter {late.num_arrivals_last} of {num_calls}{others_text}"
+            f"{delay_text(delay, loss.worst_loss_ns().value)}",
             f"Give rank {late.rank} less to do before this call, or start it earlier as a nonblocking one.",
-            lost.as_lost_time(run, delay),
+            loss.as_lost_time(run, delay),
             evidence=(
                 Evidence(f"the same calls of rank {late.rank}", late.mean_time_in_collective_ns, "ns", "observed"),
                 delay_evidence(f"this rank in these calls, rank {late.rank} in all", delay),
@@ -100,7 +100,7 @@ def _iterate_complete_communicators(run: ObservedRun) -> Iterator[list[native.Sy
     order of the ranks."""
     members_by_context: dict[int, dict[int, native.Synchronisations]] = defaultdict(dict)
     for world_rank, rank in enumerate(run.ranks):
-        for one in rank.found.synchronisations:
+        for one in rank.result.synchronisations:
             members_by_context[one.context][world_rank] = one
     for by_rank in members_by_context.values():
         world_ranks = next(iter(by_rank.values())).world
@@ -140,7 +140,7 @@ def _add_waits(
             continue
         site_waits = waits_by_site[site]
         known_late_rank = site_waits.late_rank_by_waiting_rank.get(rank)
-        site_waits.lost.add_calls(rank, wait_ns, mean_times_ns[number], len(times))
+        site_waits.wait_loss.add_calls(rank, wait_ns, mean_times_ns[number], len(times))
         if not known_late_rank or known_late_rank.num_arrivals_last < late.num_arrivals_last:
             site_waits.late_rank_by_waiting_rank[rank] = late
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.rule import RuleSpec, find_losing_messages, message_size_text, time_evidence
+from nearfield.advise.rule import RuleSpec, message_size_text, sum_message_losses, time_evidence
 from nearfield.advise.run import ObservedRun, group_by_site
 from nearfield.base.units import format_bytes
 from nearfield.notes import Note, NoteRule
@@ -24,7 +24,7 @@ def find_oversized_messages(run: ObservedRun) -> Iterator[Note]:
     for site, messages in group_by_site(
         [m for m in run.messages if m.counts.sends and m.counts.bytes > run.llc_bytes_per_rank]
     ):
-        losing = find_losing_messages(messages, lambda one: one.costs.whole_and_chunked_times(one.counts.bytes))
+        losing = sum_message_losses(messages, lambda one: one.costs.whole_and_chunked_times(one.counts.bytes))
         if not losing:
             continue
         lost, cut, one, (whole, pieces, piece) = losing

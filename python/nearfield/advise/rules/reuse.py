@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nearfield.advise.rule import LossSum, find_losing_messages
+from nearfield.advise.rule import MessageLosses, sum_message_losses
 from nearfield.advise.run import MessageGroup, ObservedRun
 from nearfield.base.estimates import Estimate, sum_of_estimates
 
@@ -14,14 +14,14 @@ from nearfield.base.estimates import Estimate, sum_of_estimates
 FindTimes = Callable[[MessageGroup], tuple[Estimate, Estimate] | None]
 
 
-def find_uncached_messages(
+def sum_cache_miss_losses(
     run: ObservedRun, messages: list[MessageGroup], find_times: FindTimes
-) -> tuple[LossSum, list[MessageGroup], MessageGroup, tuple[Estimate, Estimate]] | None:
-    """Returns the loss of messages, depending on the cache levels that still had their lines, in the form of
-    find_losing_messages()."""
+) -> MessageLosses[tuple[Estimate, Estimate]] | None:
+    """Sums the losses of messages whose lines had been evicted, depending on the cache levels that still had their
+    lines; returns None if no message loses time."""
     touched_messages = [message for message in messages if message.counts.messages and message.counts.lines]
-    return find_losing_messages(
-        touched_messages, find_times, lambda message, found: _loss_of_message(run, message, *found)
+    return sum_message_losses(
+        touched_messages, find_times, lambda message, times: _loss_of_message(run, message, *times)
     )
 
 

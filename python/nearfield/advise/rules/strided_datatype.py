@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nearfield.advise.rule import RuleSpec, find_losing_messages, message_size_text, time_evidence
+from nearfield.advise.rule import RuleSpec, message_size_text, sum_message_losses, time_evidence
 from nearfield.advise.run import MessageGroup, ObservedRun, group_by_site
 from nearfield.base import own_command
 from nearfield.base.estimates import Estimate
@@ -16,7 +16,7 @@ MAX_BLOCK_BYTES = 16  # profiles have times of vectors with blocks of one double
 
 RULE = NoteRule(
     "strided-datatype",
-    "A message is made of elements that lie apart",
+    "A message consists of separate elements",
     "MPI packs such a message element by element, and each element costs a cache line. Packing by hand is faster with "
     "some MPIs and slower with others; a split of the grid whose faces are contiguous has nothing to pack.",
     "S3, sections 3 and 5",
@@ -26,7 +26,7 @@ RULE = NoteRule(
 def find_strided_messages(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that sends noncontiguous elements."""
     for site, messages in group_by_site([m for m in run.messages if m.counts.sends and _is_strided(m)]):
-        losing = find_losing_messages(messages, _strided_and_contiguous_times)
+        losing = sum_message_losses(messages, _strided_and_contiguous_times)
         if not losing:
             continue
         lost, strided_messages, one, (datatype_time, contiguous_time) = losing

@@ -39,7 +39,7 @@ def find_tiny_messages(run: ObservedRun) -> Iterator[Note]:
     """Yields a note for each source line that sends several consecutive small messages to one peer."""
     bursts_by_site: dict[MpiCallSite, list[_MessageBursts]] = defaultdict(list)
     for rank, observed in enumerate(run.ranks):
-        for burst in observed.found.bursts:
+        for burst in observed.result.bursts:
             count = burst.messages / burst.bursts
             if count >= MIN_MESSAGES_PER_BURST:
                 costs = run.costs_between(rank, burst.world_peer)
@@ -77,9 +77,9 @@ def find_tiny_messages(run: ObservedRun) -> Iterator[Note]:
 
 
 def _separate_and_joined_times(site: MpiCallSite, bursts: _MessageBursts) -> tuple[Estimate, Estimate] | None:
-    """Returns the time of all small messages of a sequence, and of one message with all their data; None if one of them
-    is unknown. A message counts with the time of its send call, or with its whole time if the sender waits for a
-    reply."""
+    """Returns two times: the sum over the small messages of a sequence, and that of a single message with all their
+    data; None if either time is unknown. The time of a message is that of its send call, or the whole transfer time if
+    the sender waits for a reply."""
     waits_for_reply = "recv" in site.name.lower()
     costs = bursts.costs
 

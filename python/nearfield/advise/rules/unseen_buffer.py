@@ -16,8 +16,8 @@ MIN_HEAP_BLOCK_BYTES = 4096  # the shared heap has no smaller blocks (docs/expla
 RULE = NoteRule(
     "unseen-buffer",
     "Ranks of one node send messages that the shared heap cannot see",
-    "The shared heap copies a message once, straight from the block of the heap in which it lies. Variables and the "
-    "stack are in no such block, so the MPI copies messages from there as ever.",
+    "The shared heap copies a message once, directly from its block of the heap. Variables and the stack are not in "
+    "the heap, so the MPI copies messages from there by its own protocol.",
     "S1, section 3, and S2",
 )
 

@@ -22,7 +22,7 @@ _MUTUAL_WAITING_ADVICE = (
 class WaitsAtSite:
     """The time that ranks wait for their peers at one source line."""
 
-    lost: LossSum = field(default_factory=LossSum)
+    wait_loss: LossSum = field(default_factory=LossSum)
     # Number of messages by waiting rank and peer rank.
     num_messages_by_rank_and_peer: dict[int, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     expected_ns: list[Estimate] = field(default_factory=list)  # time of the messages according to the profile
@@ -32,11 +32,11 @@ def find_waits(run: ObservedRun, rule: NoteRule, advice: str, *, sends: bool) ->
     """Yields a note for each source line whose calls take longer than their messages need. `sends` selects calls that
     complete sends, or calls that complete receives."""
     for site, waits in _waits_by_site(run.timing_run, sends):
-        worst = waits.lost.worst_rank
+        worst = waits.wait_loss.worst_rank
         num_messages_by_peer = waits.num_messages_by_rank_and_peer[worst]
-        per_message = waits.lost.format_loss_per_call().replace("call", "message")
+        per_message = waits.wait_loss.format_loss_per_call().replace("call", "message")
         is_mutual, main_peer = (
-            waits.lost.has_several_losing_ranks,
+            waits.wait_loss.has_several_losing_ranks,
             max(num_messages_by_peer, key=num_messages_by_peer.__getitem__),
         )
         awaited_text = "; all ranks that call it wait about as long" if is_mutual else f", mostly for rank {main_peer}"
@@ -44,9 +44,9 @@ def find_waits(run: ObservedRun, rule: NoteRule, advice: str, *, sends: bool) ->
         yield Note(
             rule, site.place,
             f"{rule.id.replace('-', ' ')}: {site.name} waits {per_message}{awaited_text}"
-            f"{delay_text(delay, waits.lost.worst_loss_ns().value)}",
+            f"{delay_text(delay, waits.wait_loss.worst_loss_ns().value)}",
             _MUTUAL_WAITING_ADVICE if is_mutual else advice,
-            waits.lost.as_lost_time(run, delay),
+            waits.wait_loss.as_lost_time(run, delay),
             evidence=(
                 time_evidence("these messages by the profile", sum_of_estimates(waits.expected_ns), run.node_costs),
                 delay_evidence("this rank in these calls, others in all", delay),
@@ -61,17 +61,17 @@ def _waits_by_site(run: ObservedRun, sends: bool) -> Iterator[tuple[MpiCallSite,
     for rank_number, rank in enumerate(run.ranks):
         own_messages = [m for m in run.messages if m.rank == rank_number]
         ended_messages_by_call: dict[int, list[tuple[MessageGroup, int]]] = defaultdict(list)
-        for one in rank.found.ended_in:
+        for one in rank.result.ended_in:
             ended_messages_by_call[one.call].append((own_messages[one.messages], one.times))
         for call, messages in ended_messages_by_call.items():
             if all(m.counts.sends for m, _ in messages) == sends:
                 _add_excess_time(
                     waits_by_site[run.call_sites[rank_number][call]],
                     rank_number,
-                    rank.found.calls[call].time_ns,
+                    rank.result.calls[call].time_ns,
                     messages,
                 )
-    yield from ((site, waited) for site, waited in waits_by_site.items() if waited.lost.num_calls_by_rank)
+    yield from ((site, waited) for site, waited in waits_by_site.items() if waited.wait_loss.num_calls_by_rank)
 
 
 def _add_excess_time(waits: WaitsAtSite, rank: int, spent_ns: int, messages: list[tuple[MessageGroup, int]]) -> None:
@@ -89,7 +89,7 @@ def _add_excess_time(waits: WaitsAtSite, rank: int, spent_ns: int, messages: lis
         return
     calls = sum(times for _, times in messages)
     excess_per_call = Estimate(excess.value / calls, excess.low / calls, excess.high / calls)
-    waits.lost.add_calls(rank, excess_per_call, spent_ns / calls, calls)
+    waits.wait_loss.add_calls(rank, excess_per_call, spent_ns / calls, calls)
     waits.expected_ns.append(expected)
     for one, times in messages:
         if one.counts.world_peer != rank:

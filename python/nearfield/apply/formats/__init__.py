@@ -1,11 +1,11 @@
-"""Formats in which a site installs rules for all users; each file exports one `Format` as `SPEC`."""
+"""Formats in which a site installs rules for all users; each file exports one `ExportFormat` as `SPEC`."""
 
 import importlib
 import pkgutil
 
-from nearfield.apply.formats.format import Format
+from nearfield.apply.formats.format import ExportFormat
 
-FORMATS: dict[str, Format] = {
+FORMATS: dict[str, ExportFormat] = {
     spec.name: spec
     for spec in (
         importlib.import_module(f"{__name__}.{m.name}").SPEC
@@ -13,4 +13,4 @@ FORMATS: dict[str, Format] = {
         if m.name != "format"
     )
 }
-__all__ = ["FORMATS", "Format"]
+__all__ = ["FORMATS", "ExportFormat"]

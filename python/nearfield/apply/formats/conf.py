@@ -6,7 +6,12 @@ Parameters that were found together with the heap may be worse than the defaults
 
 from collections.abc import Mapping
 
-from nearfield.apply.formats.format import PRELOAD_VARIABLE, Format, format_comment_lines, format_preloaded_libraries
+from nearfield.apply.formats.format import (
+    PRELOAD_VARIABLE,
+    ExportFormat,
+    format_comment_lines,
+    format_preloaded_libraries,
+)
 from nearfield.base.errors import UsageError
 
 _PREFIX_AND_PLACE_BY_FAMILY = {
@@ -54,4 +59,4 @@ def _require_env_list(family: str, version: str) -> None:
     )
 
 
-SPEC = Format("conf", "the MPI's own file of defaults (Open MPI, UCX)", _write_mpi_defaults_file)
+SPEC = ExportFormat("conf", "the MPI's own file of defaults (Open MPI, UCX)", _write_mpi_defaults_file)

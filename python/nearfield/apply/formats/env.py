@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from nearfield.apply.formats.format import (
     IS_ON_SHELL_TEST,
     PRELOAD_VARIABLE,
-    Format,
+    ExportFormat,
     format_comment_lines,
     format_preloaded_libraries,
     list_preloaded_libraries,
@@ -37,4 +37,4 @@ def _format_preload_lines(library: str) -> list[str]:
     ]
 
 
-SPEC = Format("env", "shell: source it, or put it into /etc/profile.d", _write_shell_file)
+SPEC = ExportFormat("env", "shell: source it, or put it into /etc/profile.d", _write_shell_file)

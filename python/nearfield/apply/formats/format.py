@@ -31,7 +31,7 @@ def format_comment_lines(comments: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """A format. `write` takes the MPI's family and version, comment lines and variables, and returns the file's text,
     or None if this MPI has no such file. `is_executable` says that the file is a program."""
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from nearfield.apply.formats.format import (
     PRELOAD_VARIABLE,
-    Format,
+    ExportFormat,
     format_comment_lines,
     format_preloaded_libraries,
     list_preloaded_libraries,
@@ -23,7 +23,7 @@ def _write_modulefile(family: str, version: str, comments: list[str], environmen
         "# Another version of this module sets the same variables.",
         "conflict [lindex [split [module-info name] /] 0]",
         "# Where this MPI is a module, too, name it here:  prereq NAME",
-        "# Who wants the defaults of the MPI unloads this module:  module unload NAME",
+        "# To use the defaults of the MPI, unload this module:  module unload NAME",
     ]
     setting = [
         f"prepend-path {name} {quote_tcl_word(format_preloaded_libraries(environment))}"
@@ -43,4 +43,4 @@ def quote_tcl_word(text: str) -> str:
     return f'"{escaped}"'
 
 
-SPEC = Format("module", "modulefile for Environment Modules and Lmod", _write_modulefile)
+SPEC = ExportFormat("module", "modulefile for Environment Modules and Lmod", _write_modulefile)

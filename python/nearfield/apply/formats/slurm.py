@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from nearfield.apply.formats.format import (
     IS_ON_SHELL_TEST,
     PRELOAD_VARIABLE,
-    Format,
+    ExportFormat,
     format_comment_lines,
     format_preloaded_libraries,
     list_preloaded_libraries,
@@ -29,4 +29,4 @@ def _write_task_prolog(family: str, version: str, comments: list[str], environme
     return "\n".join([*lines, ""])
 
 
-SPEC = Format("slurm", "TaskProlog script", _write_task_prolog, is_executable=True)
+SPEC = ExportFormat("slurm", "TaskProlog script", _write_task_prolog, is_executable=True)

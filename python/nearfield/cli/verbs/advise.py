@@ -43,13 +43,13 @@ _Times = Annotated[
 
 def command(
     what: TraceOrCommand = None,
-    profile: Annotated[Path | None, profile_option(help="The profile that states what calls cost.")] = None,
+    profile: Annotated[Path | None, profile_option(help="The profile with the times of MPI calls.")] = None,
     on: _On = None,
     nodes: _Nodes = None,
     min_loss: _MinLoss = "1%",
     times: _Times = None,
     valgrind: Valgrind = False,
-    out: Annotated[Path | None, out_option(help="Keep the trace of COMMAND there (default: it is removed).")] = None,
+    out: Annotated[Path | None, out_option(help="Save the trace of COMMAND there (default: it is removed).")] = None,
     sarif: Sarif = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,13 +92,13 @@ def command(
 
         machine = load_machine(on)
     else:
-        known = load(_profile(profile))
+        known = load(_find_profile(profile))
     with provide_trace(what or [], out, valgrind=valgrind, prints_data=as_json) as trace:
         if on:
             require_simulable(trace, machine, nodes)
             known = load(simulated_profile_of(machine, on))
         simulated_run = simulate_on(trace, machine, nodes) if on else None
-        found = _advice(trace, known, Trace(times) if times else None, simulated_run, share)
+        found = _compute_advice(trace, known, Trace(times) if times else None, simulated_run, share)
     if sarif:
         log = notes_as_sarif(
             found.notes,
@@ -107,24 +107,26 @@ def command(
         )
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if as_json:
-        print(json.dumps(_plain(found), indent=1))
+        print(json.dumps(_advice_as_dict(found), indent=1))
     else:
-        _show(found)
+        _print_advice(found)
     if not found.is_decided:
         raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
-def _profile(given: Path | None) -> Path:
+def _find_profile(path: Path | None) -> Path:
     from nearfield.profile import find_profile
 
     try:
-        return find_profile(given)
+        return find_profile(path)
     except UsageError as error:
         measure = f"measure one: {own_command.command_line('probe', '--quick')}; or name one with --profile"
-        raise UsageError(f"no profile says what calls cost: {error.message}", measure) from error
+        raise UsageError(f"no profile has the times of MPI calls: {error.message}", measure) from error
 
 
-def _advice(trace: Trace, known: Any, times: Trace | None, assumed: AssumedMachine | None, min_loss: float) -> Advice:
+def _compute_advice(
+    trace: Trace, known: Any, times: Trace | None, assumed: AssumedMachine | None, min_loss: float
+) -> Advice:
     from nearfield.advise import advise, read_run
     from nearfield.cli.trace_argument import AccessReporter
     from nearfield.measure.interrupt import InterruptGuard
@@ -141,22 +143,22 @@ def _advice(trace: Trace, known: Any, times: Trace | None, assumed: AssumedMachi
             raise typer.Exit(stop.exit_code) from None
 
 
-def _show(found: Advice) -> None:
+def _print_advice(advice: Advice) -> None:
     terminal = Terminal()
-    for warning in found.warnings:
+    for warning in advice.warnings:
         terminal.print(f"[bold yellow]warning:[/bold yellow] {escape(warning)}")
-    if found.headline:
-        terminal.print(escape(found.headline))
-    if found.notes:
-        print(notes_as_text(found.notes))
-    for note in found.undecided_notes:
+    if advice.headline:
+        terminal.print(escape(advice.headline))
+    if advice.notes:
+        print(notes_as_text(advice.notes))
+    for note in advice.undecided_notes:
         terminal.print(f"[dim]cannot tell: {escape(place_text(note.place))}: {escape(note.message)}[/dim]")
-    shown = [] if found.notes else found.notes_below_min_share[:_LARGEST]
+    shown = [] if advice.notes else advice.notes_below_min_share[:_LARGEST]
     for note in shown:
         terminal.print(f"[dim]largest: {escape(_in_short(note))}[/dim]")
-    if more := len(found.notes_below_min_share) - len(shown):
+    if more := len(advice.notes_below_min_share) - len(shown):
         terminal.print(f"[dim]{counted(more, 'smaller loss', 'smaller losses')} not shown: --min-loss 0[/dim]")
-    for remark in found.remarks:
+    for remark in advice.remarks:
         terminal.print(f"[dim]{escape(remark)}[/dim]")
 
 
@@ -166,8 +168,8 @@ def _in_short(note: Note) -> str:
     return f"{share * 100:.2g} % of the run at {place_text(note.place)} ({note.rule.id})"
 
 
-def _plain(found: Advice) -> dict[str, Any]:
-    run = found.run
+def _advice_as_dict(advice: Advice) -> dict[str, Any]:
+    run = advice.run
     return {
         "trace": str(run.trace.folder),
         "profile": str(run.profile.path),
@@ -175,15 +177,15 @@ def _plain(found: Advice) -> dict[str, Any]:
         "seconds_are": "simulated" if run.assumed_machine else "observed" if run.has_program_times else "estimated",
         "accesses": run.num_accesses,
         "ranks": len(run.ranks),
-        "headline": found.headline,
-        "decided": found.is_decided,
-        "calls": found.judged_calls.num_calls,
-        "calls_not_judged": found.judged_calls.num_unjudged,
-        "warnings": found.warnings,
-        "notes": notes_as_dicts(found.notes),
-        "undecided": notes_as_dicts(found.undecided_notes),
-        "smaller_losses": len(found.notes_below_min_share),
-        "largest_smaller": notes_as_dicts(found.notes_below_min_share[:_LARGEST]),
-        "rules": [spec.rule.id for spec in found.evaluated_rules],
-        "remarks": found.remarks,
+        "headline": advice.headline,
+        "decided": advice.is_decided,
+        "calls": advice.judged_calls.num_calls,
+        "calls_not_judged": advice.judged_calls.num_unjudged,
+        "warnings": advice.warnings,
+        "notes": notes_as_dicts(advice.notes),
+        "undecided": notes_as_dicts(advice.undecided_notes),
+        "smaller_losses": len(advice.notes_below_min_share),
+        "largest_smaller": notes_as_dicts(advice.notes_below_min_share[:_LARGEST]),
+        "rules": [spec.rule.id for spec in advice.evaluated_rules],
+        "remarks": advice.remarks,
     }

@@ -34,7 +34,7 @@ PER_PAIR = {
 
 
 @dataclass(frozen=True)
-class Product:
+class BuildProduct:
     """Something to build on this machine. `make` builds it and returns its path, or raises NearfieldError."""
 
     name: str
@@ -44,7 +44,7 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Result:
+class BuildResult:
     """The result of building a product."""
 
     product: str
@@ -94,19 +94,21 @@ def command(
         raise typer.Exit(MpiError.exit_code)
 
 
-def products_to_build(installations: list[Installation]) -> Iterator[Product]:
+def products_to_build(installations: list[Installation]) -> Iterator[BuildProduct]:
     """Yields the products to build. The product for settings per pair of ranks comes after the measuring engine, which
     determines the MPI's transport."""
     from nearfield.observe import hooks, valgrind
 
     for inst in installations:
         for target, name in OF_EACH_MPI.items():
-            yield _target(inst, target, name)
+            yield _build_target(inst, target, name)
         if per_pair := _per_pair(inst):
-            yield _target(inst, *per_pair)
+            yield _build_target(inst, *per_pair)
         yield _rewrite_checks(inst)
-    yield Product("hooks of observe", None, lambda: hooks.hook_library().exists(), lambda say: hooks.hook_library())
-    yield Product(
+    yield BuildProduct(
+        "hooks of observe", None, lambda: hooks.hook_library().exists(), lambda say: hooks.hook_library()
+    )
+    yield BuildProduct(
         "tool for valgrind",
         None,
         lambda: valgrind.is_tool_built(valgrind.find_valgrind()),
@@ -114,20 +116,20 @@ def products_to_build(installations: list[Installation]) -> Iterator[Product]:
     )
 
 
-def _target(inst: Installation, target: str, name: str) -> Product:
-    return Product(
+def _build_target(inst: Installation, target: str, name: str) -> BuildProduct:
+    return BuildProduct(
         name, inst.name, lambda: mpi.is_built(inst, target), lambda say: mpi.build_target(inst, target, progress=say)
     )
 
 
-def _rewrite_checks(inst: Installation) -> Product:
+def _rewrite_checks(inst: Installation) -> BuildProduct:
     from nearfield.rewrite.check import verify  # imported late, because it is slow
 
     def make(say: ReportLine) -> Path:
         verify.layer_linker_inputs(inst)
         return verify.layer_folder(inst)
 
-    return Product("checks of rewrite", inst.name, lambda: verify.layer_folder(inst).exists(), make)
+    return BuildProduct("checks of rewrite", inst.name, lambda: verify.layer_folder(inst).exists(), make)
 
 
 def _per_pair(inst: Installation) -> tuple[str, str] | None:
@@ -144,13 +146,13 @@ def _per_pair(inst: Installation) -> tuple[str, str] | None:
     return PER_PAIR.get(knobs.per_pair or "")
 
 
-def _build_product(product: Product) -> Result:
+def _build_product(product: BuildProduct) -> BuildResult:
     """Builds a product unless it exists. Returns the result."""
     try:
         state: State = "there already" if product.is_built() else "built"
         path = product.make(lambda text: err.print(escape(text)))
-        return Result(product.name, product.mpi, state, str(path))
+        return BuildResult(product.name, product.mpi, state, str(path))
     except UsageError as error:  # a dependency is not installed
-        return Result(product.name, product.mpi, "not possible", reason=str(error))
+        return BuildResult(product.name, product.mpi, "not possible", reason=str(error))
     except NearfieldError as error:
-        return Result(product.name, product.mpi, "failed", reason=str(error))
+        return BuildResult(product.name, product.mpi, "failed", reason=str(error))

@@ -38,7 +38,7 @@ def command(
     fail_if_slower: Annotated[
         str,
         typer.Option(
-            metavar="SHARE", help="Exit code 1 if tuned is surely slower by more than this (5%), 6 if it may be."
+            metavar="SHARE", help="Exit code 1 if tuned is significantly slower by more than this (5%), 6 if it may be."
         ),
     ] = "",
     rules: RulesOfCommand = None,
@@ -66,7 +66,7 @@ def command(
     from nearfield.forecast.saying import run_summary
     from nearfield.forecast.watching import print_message
 
-    pattern = _pattern(metric)
+    pattern = _compile_metric_pattern(metric)
     max_slowdown = parse_share(fail_if_slower) if fail_if_slower else None
     made = cached_launch_plan(argv, rules, force, mpi_name)
     for warning in made.warnings:
@@ -78,8 +78,8 @@ def command(
     baseline = dict(os.environ)
     tuned = {**baseline, **made.environment}
     tuned |= all_nodes.variables_for_all_nodes(argv, tuned)
-    program = Program(argv, pattern, {"baseline": baseline, "tuned": tuned})
-    forecast, unknown = (None, "") if no_forecast else _forecast(program, mpi_name, prices_of=rules)
+    program = ComparedProgram(argv, pattern, {"baseline": baseline, "tuned": tuned})
+    forecast, unknown = (None, "") if no_forecast else _run_forecast(program, mpi_name, prices_of=rules)
     if not forecast:
         program.measure("baseline")
     if unknown:
@@ -117,7 +117,7 @@ def gate_exit_code(gain: Gain, max_slowdown: float) -> int:
     return 0 if gain.low >= lowest else 1 if gain.high < lowest else NOT_DECIDED_EXIT_CODE
 
 
-class Program:
+class ComparedProgram:
     """The program to compare, with the environments of its baseline and tuned runs."""
 
     def __init__(
@@ -156,20 +156,20 @@ class Program:
         return values
 
 
-def _run_error(argv: Sequence[str], name: str, code: int, said: list[str]) -> MeasurementError:
-    words = [line for line in said if line.strip(" -=")]
+def _run_error(argv: Sequence[str], name: str, code: int, output_lines: list[str]) -> MeasurementError:
+    words = [line for line in output_lines if line.strip(" -=")]
     outcome = f": {words[0]}" if words else " and printed nothing"
     by_hand = shlex.join(argv) if name == "baseline" else own_command.command_line("run", "--", *argv)
-    return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"see it by hand: {by_hand}")
+    return MeasurementError(f"the {name} run ended with exit code {code}{outcome}", f"to see the error, run: {by_hand}")
 
 
-def _parse_metric(found: list[str], pattern: str, name: str, out: str) -> float:
-    if not found:
+def _parse_metric(matches: list[str], pattern: str, name: str, out: str) -> float:
+    if not matches:
         raise MeasurementError(f"the {name} run printed nothing that fits '{pattern}'", f"it printed: {out[-300:]}")
     try:
-        return float(found[-1])
+        return float(matches[-1])
     except ValueError as error:
-        raise UsageError(f"'{found[-1]}' is no number", "put the number into the first group of --metric") from error
+        raise UsageError(f"'{matches[-1]}' is no number", "put the number into the first group of --metric") from error
 
 
 def _measure_load() -> float:
@@ -184,7 +184,9 @@ def _measure_load() -> float:
     return busy
 
 
-def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) -> tuple[RecordedRun | None, str]:
+def _run_forecast(
+    program: ComparedProgram, mpi_name: str | None, prices_of: Path | None
+) -> tuple[RecordedRun | None, str]:
     """Makes the first baseline run under the counting layer and prints the upper bound of a gain. Returns (run, ""), or
     (None, the reason) on failure."""
     from nearfield.forecast.saying import ceiling_sentence
@@ -201,7 +203,7 @@ def _forecast(program: Program, mpi_name: str | None, prices_of: Path | None) ->
     if sentence := ceiling_sentence(run):
         err.print(f"nearfield: {escape(sentence)}")
     if crowded := run.oversubscribed_node:
-        err.print(f"nearfield: {crowded[0]} ranks share {crowded[1]} cores: what one waits, another one loses")
+        err.print(f"nearfield: {crowded[0]} ranks share {crowded[1]} cores: while one waits, another one loses time")
     return run, ""
 
 
@@ -213,7 +215,9 @@ def _next_command_text(argv: Sequence[str], gain: Gain, forecast: RecordedRun | 
     undecided = gain.n < MIN_PAIRS or not (gain.is_gain or gain.is_loss)
     rules = forecast.rules_ceiling if forecast and not forecast.inconclusive_reasons() else None
     if rules and rules.max_speedup and rules.max_speedup < MIN_SPEEDUP:
-        return f"next: nothing by tuning, which can make this program {rules.max_speedup_text} as fast at most"
+        return (
+            f"next: tuning is not worthwhile, since it can make this program {rules.max_speedup_text} as fast at most"
+        )
     if undecided and busy > BUSY_SHARE:
         return "next: again while no other programs run, since they decide how long a run takes"
     if undecided and gain.n < 2 * MIN_PAIRS:
@@ -223,7 +227,7 @@ def _next_command_text(argv: Sequence[str], gain: Gain, forecast: RecordedRun | 
     return f"next: {own_command.command_line('forecast', '--', *argv)}"
 
 
-def _pattern(metric: str) -> re.Pattern[str] | None:
+def _compile_metric_pattern(metric: str) -> re.Pattern[str] | None:
     if not metric:
         return None
     try:

@@ -56,7 +56,7 @@ def command(
     err.print(escape(busyness_advice(seen)))
     probe, tune = probe_progress(out), tune_progress(out)
     if (probe, tune) == (StepProgress.COMPLETE, StepProgress.COMPLETE):
-        err.print(escape(f"{out} is complete, so everything is measured anew"))
+        err.print(escape(f"{out} is complete, so everything is measured again"))
         probe = tune = StepProgress.ABSENT
     inst = _choose_mpi(out, probe)
     codes = {
@@ -68,7 +68,7 @@ def command(
     if codes["report"]:
         raise MeasurementError(
             f"there is no report: its step ended with exit code {codes['report']}",
-            f"its message is above; to go on: {own_command.command_line('demo', '-o', out)}",
+            f"its message is above; to continue: {own_command.command_line('demo', '-o', out)}",
         )
 
 
@@ -93,7 +93,7 @@ def _choose_mpi(out: Path, probe: StepProgress) -> Installation:
             err.print(escape(f"MPI: {inst.name} instead, since the measuring engine can be built for it"))
         return inst
     raise MeasurementError(
-        "the measuring engine cannot be built for any MPI", f"see what is missing: {own_command.command_line('doctor')}"
+        "the measuring engine cannot be built for any MPI", f"see the reason: {own_command.command_line('doctor')}"
     )
 
 
@@ -128,7 +128,7 @@ def _run_or_resume(verb: str, standing: StepProgress, words: list[str]) -> int:
         code = run_step(verb, [verb, "--resume", *output, *(budget if verb == "probe" else [])])
         if code not in AGAIN_FROM_START:
             return code
-        err.print(f"{verb}: that cannot be resumed, so it starts anew")
+        err.print(f"{verb}: that cannot be resumed, so it starts again")
     return run_step(verb, [verb, *words])
 
 
@@ -154,7 +154,7 @@ def _print_summary(out: Path, codes: dict[str, int]) -> None:
     if unfinished or any(codes.values()):
         reason = "could not decide" if codes["tune"] == NOT_DECIDED_EXIT_CODE else "is not complete"
         err.print(
-            escape(f"It {reason}. To go on, better when it is quiet: {own_command.command_line('demo', '-o', out)}")
+            escape(f"It {reason}. To continue, better when it is quiet: {own_command.command_line('demo', '-o', out)}")
         )
     if not codes["report"]:
         err.print(f"[bold]report[/bold]    {escape(str(out / 'report.html'))}")
@@ -162,8 +162,8 @@ def _print_summary(out: Path, codes: dict[str, int]) -> None:
     with_rules = ("--rules", str(rules)) if rules.exists() else ()
     err.print("next:")
     for words, what in (
-        (("doctor",), "what this machine gives to measurements, and what it does not"),
-        (("compare", *with_rules, *program), "what tuning gains in a program of yours"),
+        (("doctor",), "see which measurements this machine permits"),
+        (("compare", *with_rules, *program), "measure how much tuning gains for your program"),
         (("run", *with_rules, *program), "run it so"),
     ):
         err.print(escape(f"  {own_command.command_line(*words)}   ({what})"))

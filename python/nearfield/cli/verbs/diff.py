@@ -57,7 +57,9 @@ def command(
         None if fail_if_slower is None else GateLimits(parse_limit(fail_if_slower), parse_share(require_stable), each)
     )
     if each and limits is None:
-        raise UsageError("--any is for --fail-if-slower", "Say by how much times may be slower: --fail-if-slower 10%.")
+        raise UsageError(
+            "--any is for --fail-if-slower", "State by how much times may be slower: --fail-if-slower 10%."
+        )
     first, second = load(a), load(b)
     comparison = compare_records(first.records, second.records, (first.run, second.run), share)
     agreed = count_agreeing_times(comparison.changes)

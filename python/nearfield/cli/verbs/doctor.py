@@ -28,10 +28,14 @@ MAX_MESSAGE_BYTES = 16 << 20  # of standard input
 def command(
     message: Annotated[
         str | None,
-        typer.Option("--message", "-m", metavar="TEXT", help="Explain what an MPI printed; - reads standard input."),
+        typer.Option(
+            "--message", "-m", metavar="TEXT", help="Explain a message that an MPI printed; - reads standard input."
+        ),
     ] = None,
-    sweep: Annotated[bool, typer.Option("--sweep", help="List what killed jobs left in /dev/shm and /tmp.")] = False,
-    remove: Annotated[bool, typer.Option("--remove", help="With --sweep: remove what is stale and yours.")] = False,
+    sweep: Annotated[
+        bool, typer.Option("--sweep", help="List the files that killed jobs left in /dev/shm and /tmp.")
+    ] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="With --sweep: remove stale files that are yours.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Report what can be measured on this machine, what cannot, and what to do about it.
@@ -61,17 +65,17 @@ def command(
     if sweep and message is not None:
         raise UsageError("--sweep and --message exclude each other", "leave one of them out")
     if message is not None:
-        _explain(_read_standard_input() if message == "-" else message, as_json)
+        _print_explanation(_read_standard_input() if message == "-" else message, as_json)
     elif sweep:
-        _sweep(remove, as_json)
+        _sweep_leftovers(remove, as_json)
     else:
-        _examine(as_json)
+        _print_checks(as_json)
 
 
 # ---- the checks
 
 
-def _examine(as_json: bool) -> None:
+def _print_checks(as_json: bool) -> None:
     from nearfield.doctor import examine
 
     checks = examine()
@@ -103,7 +107,7 @@ def verdict_line(checks: list[Check]) -> str:
     """Returns a line that states whether this machine can be measured."""
     blocking = [check.name for check in checks if check.blocks]
     if blocking:
-        return f"[bold red]Nothing can be measured[/bold red] until this is put right: {', '.join(blocking)}."
+        return f"[bold red]Nothing can be measured[/bold red] until this is fixed: {', '.join(blocking)}."
     fine = sum(check.status == "ok" for check in checks)
     limits = [check.name for check in checks if check.status != "ok"]
     rest = f"; limits: {', '.join(limits)}" if limits else ""
@@ -120,7 +124,7 @@ def _read_standard_input() -> str:
     return content.decode(errors="replace")
 
 
-def _explain(text: str, as_json: bool) -> None:
+def _print_explanation(text: str, as_json: bool) -> None:
     """Prints what the table of messages says of a text. Exits with NOT_DECIDED_EXIT_CODE if it says nothing."""
     from nearfield.doctor import run_check
     from nearfield.doctor.messages import find_explanations
@@ -151,14 +155,16 @@ def _explain(text: str, as_json: bool) -> None:
         console.print(f"  [dim]see:[/dim] {escape(', '.join(message.sources))}\n")
     if not found:
         err.print("this message is not known")
-        err.print(f"  [dim]→[/dim] see what this machine lacks: {escape(own_command.command_line('doctor'))}")
+        err.print(
+            f"  [dim]→[/dim] see what measurements lack on this machine: {escape(own_command.command_line('doctor'))}"
+        )
         raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
 # ---- what killed jobs left
 
 
-def _sweep(remove: bool, as_json: bool) -> None:
+def _sweep_leftovers(remove: bool, as_json: bool) -> None:
     from nearfield.mpi.leftovers import find_leftovers
 
     found = find_leftovers(remove=remove)
@@ -171,15 +177,15 @@ def _sweep(remove: bool, as_json: bool) -> None:
         raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
-def _print_sweep(found: list[Leftover], remove: bool) -> None:
+def _print_sweep(leftovers: list[Leftover], remove: bool) -> None:
     from nearfield.base.units import counted, format_bytes
 
     console = Terminal()
-    if not found:
+    if not leftovers:
         console.print("there are no files of MPI jobs in /dev/shm, and no session folders")
         return
-    console.print(_sweep_table(found))
-    stale = [one for one in found if one.verdict == "stale"]
+    console.print(_sweep_table(leftovers))
+    stale = [one for one in leftovers if one.verdict == "stale"]
     what = f"{counted(len(stale), 'stale file or folder', 'stale files and folders')}, "
     what += format_bytes(sum(one.size_bytes for one in stale))
     if remove:
@@ -187,10 +193,10 @@ def _print_sweep(found: list[Leftover], remove: bool) -> None:
     elif stale:
         console.print(f"\n{what}; to remove them: {escape(own_command.command_line('doctor', '--sweep', '--remove'))}")
     else:
-        console.print("\nnothing of yours is known to be stale")
+        console.print("\nno files of yours are known to be stale")
 
 
-def _sweep_table(found: list[Leftover]) -> Table:
+def _sweep_table(leftovers: list[Leftover]) -> Table:
     from nearfield.base.units import format_bytes, format_seconds
 
     table = Table(
@@ -198,7 +204,7 @@ def _sweep_table(found: list[Leftover]) -> Table:
         Column("verdict"), Column("since", prose=True),
     )  # fmt: skip
     colours = {"stale": "yellow", "in use": "green"}
-    for one in found:
+    for one in leftovers:
         style = colours.get(one.verdict, "dim")
         cells = (str(one.path), one.made_by, _user_name(one.owner), format_bytes(one.size_bytes))
         table.add_row(

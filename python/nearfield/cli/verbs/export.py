@@ -101,7 +101,7 @@ def export_text(
     if family and family != theirs:
         raise _not_for(family, theirs, path)
     made = apply_rules(rules, inherited_environment={})
-    environment = {**made.environment, **_native(rules, collectives, path)}
+    environment = {**made.environment, **_native_collective_environment(rules, collectives, path)}
     if not environment and rules.selects_native_algorithms:
         raise UsageError(
             f"the rules in {path} only select algorithms of collectives, by a file",
@@ -126,9 +126,9 @@ def export_text(
     return text
 
 
-def _native(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
-    """Returns the variables that select the MPI's own algorithms of collectives, and writes their files. Without a
-    folder for files that the MPI needs, prints a note and returns none."""
+def _native_collective_environment(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
+    """Returns the environment variables that select the MPI's own algorithms of collectives, and writes the files that
+    these need into the folder. If the MPI needs files and there is no folder, prints a note and returns {}."""
     from nearfield.apply.native import native_selection
 
     if folder and not rules.selects_native_algorithms:
@@ -136,7 +136,7 @@ def _native(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
         raise UsageError(f"the rules in {path} select no algorithms of the MPI", f"find some with: {tune}")
     if not rules.selects_native_algorithms:
         return {}
-    selected = native_selection(rules, _installation(rules))
+    selected = native_selection(rules, _find_installation(rules))
     if not selected.files:
         return dict(selected.variables)
     if folder is None and rules.best_rule_for_all_pairs().parameters:
@@ -151,7 +151,7 @@ def _native(rules: Rules, folder: Path | None, path: Path) -> dict[str, str]:
     return variables
 
 
-def _installation(rules: Rules) -> Installation | None:
+def _find_installation(rules: Rules) -> Installation | None:
     """Returns the MPI that the rules are for; None if it is not here."""
     from nearfield import mpi
     from nearfield.rules.knobs import version_numbers
@@ -179,7 +179,7 @@ def _with_library(environment: dict[str, str], library: Path | None) -> tuple[li
     if place != own and not place.is_file():
         copy = escape(f"cp {own} {place}")
         warning = f"[yellow]not there yet:[/yellow] {escape(str(place))}; put it there: {copy}"
-    elif where := _private(place):
+    elif where := _format_private_place(place):
         warning = (
             f"[yellow]the library to preload is in {where}:[/yellow] {escape(str(place))}; for other users copy it "
             "to a central place, and name that with --library"
@@ -190,14 +190,14 @@ def _with_library(environment: dict[str, str], library: Path | None) -> tuple[li
     ], warning
 
 
-def _private(place: Path) -> str:
+def _format_private_place(place: Path) -> str:
     """Returns text that names the private place of a user in which a file lies; empty if it lies in none."""
     if sys.prefix != sys.base_prefix and place.is_relative_to(sys.prefix):
         return "a virtual environment"
     return "a home folder" if place.is_relative_to(Path.home()) else ""
 
 
-def _not_for(family: str, theirs: str, path: Path) -> UsageError:
+def _not_for(family: str, mpi_family: str, path: Path) -> UsageError:
     from nearfield.mpi.families import FAMILIES
     from nearfield.rules.knobs import read_all_knob_files
 
@@ -205,7 +205,7 @@ def _not_for(family: str, theirs: str, path: Path) -> UsageError:
     if family not in known:
         return UsageError(f"nearfield tunes no MPI '{family}'", suggest_name(family, known))
     tune = f"; or tune that MPI: {own_command.command_line('tune', '--mpi', family)}" if family in FAMILIES else ""
-    return UsageError(f"the rules in {path} are for {theirs}, not {family}", f"leave out --for{tune}")
+    return UsageError(f"the rules in {path} are for {mpi_family}, not {family}", f"leave out --for{tune}")
 
 
 def _holds_for(rules: Rules, rule: RuleTable) -> list[str]:

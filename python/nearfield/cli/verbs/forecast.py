@@ -22,7 +22,7 @@ def command(
         Path | None, rules_option(help="Rules whose measured times separate transfer from waiting.")
     ] = None,
     profile: Annotated[Path | None, profile_option(help="A profile to use instead of rules.")] = None,
-    out: Annotated[Path | None, out_option(help="Keep what each rank recorded there.")] = None,
+    out: Annotated[Path | None, out_option(help="Save the recording of each rank there.")] = None,
     mpi_name: MpiOfCommand = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else after the program.")] = False,
 ) -> None:
@@ -46,15 +46,15 @@ def command(
     """
     from nearfield.forecast import saying
     from nearfield.forecast.recording import prepare_recording
-    from nearfield.forecast.sources import find_prices
+    from nearfield.forecast.sources import find_message_times
     from nearfield.mpi.run_child import run_as_child
 
-    prices = find_prices(rules, profile)
+    message_times = find_message_times(rules, profile)
     with prepare_recording(
         argv, os.environ, mpi_name=mpi_name, out=out, progress=lambda line: err.print(f"nearfield: {line}")
     ) as record:
         code = run_as_child(argv, record.environment, record.scratch_folders)
-        run = record.read_run(prices)
+        run = record.read_run(message_times)
     if as_json:
         print(json.dumps(saying.run_as_dict(run), indent=1))
     elif code and not run.ranks:

@@ -86,7 +86,7 @@ def flags_of(library: Path) -> str:
     """Returns the compiler and linker flags for C and C++ programs that use this halo library."""
     from nearfield.mpi import native_source_folder
 
-    return f"-I{native_source_folder() / 'include'} {_linking(library)}"
+    return f"-I{native_source_folder() / 'include'} {_format_link_options(library)}"
 
 
 def fortran_flags_of(library: Path) -> str:
@@ -95,8 +95,8 @@ def fortran_flags_of(library: Path) -> str:
     from nearfield.mpi import native_source_folder
 
     module = native_source_folder() / "src" / "halo" / "fortran" / "nearfield_halo.f90"
-    return f"{module} -Wl,--no-as-needed {_linking(library)}"
+    return f"{module} -Wl,--no-as-needed {_format_link_options(library)}"
 
 
-def _linking(library: Path) -> str:
+def _format_link_options(library: Path) -> str:
     return f"-L{library.parent} -lnearfield_halo -Wl,-rpath,{library.parent}"

@@ -23,7 +23,7 @@ from nearfield.cli.options import AsCsv, AsJson, out_option, require_single_form
 from nearfield.cli.verbs import machine_calibrate, machine_validate
 from nearfield.ui.terminal import Column, Table, Terminal, err, print_csv
 
-CONSISTENT = "consistent: simulated, the machine takes the times that its file says."
+CONSISTENT = "consistent: the simulated machine has the times that its file states."
 NOT_REACHED = (
     "consistent, but not reached: the described cores have too few misses in flight for the described traffic of "
     "memory. Simulated programs get the lower rate. If the machine does reach it, raise core.outstanding_misses."
@@ -34,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help=__doc__,
-    epilog="Start with `nearfield machine list`; what the keys mean: docs/reference/machine.md.",
+    epilog="Start with `nearfield machine list`; docs/reference/machine.md explains the keys.",
 )
 
 
@@ -62,7 +62,7 @@ def list_machines(as_json: AsJson = False, as_csv: AsCsv = False) -> None:
         return
     Terminal().print(tables.machines_table(rows))
     Terminal().print(
-        f"[dim]free: parameters that nobody states; {own_command.command_line('machine', 'show', 'NAME')} lists "
+        f"[dim]free: parameters that no source states; {own_command.command_line('machine', 'show', 'NAME')} lists "
         f"them[/dim]"
     )
 
@@ -150,7 +150,7 @@ def new(
         typer.Option(
             "--from",
             metavar="here|NAME|FILE|PROFILE",
-            help="What to start from: this machine, a described one, or a profile's.",
+            help="The machine to start from: this one, a described one, or a profile's.",
             autocompletion=complete.machines_and_live,
         ),
     ],
@@ -188,7 +188,7 @@ def new(
         for contradiction in describe_contradictions(load(measured_by)):
             err.print(f"[yellow]warning:[/yellow] {escape(contradiction)}")
     open_lines = len(re.findall(r"^# \w+ = \{", text, re.MULTILINE))
-    lacks = f", without {open_lines} values that only measuring tells" if open_lines else ""
+    lacks = f", without {open_lines} values that must be measured" if open_lines else ""
     print(f"wrote {out}{lacks}")
     if open_lines and source == "here" and not profile:
         print("to measure them on this machine:")

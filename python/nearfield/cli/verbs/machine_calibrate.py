@@ -47,7 +47,7 @@ def command(
         raise UsageError(f"'{out}' does not end in .toml, by which files of machines are known", f"-o {out}.toml")
     if os.path.lexists(out):
         raise UsageError(f"there is a file '{out}' already", "Give another name with -o.")
-    found, made, notes, disturbed = _calibrate(profile, out)
+    found, made, notes, disturbed = _calibrate_machine(profile, out)
     from nearfield.calibrate.describing import format_description_file
 
     for one in made:
@@ -56,10 +56,12 @@ def command(
     if as_json:
         print(json.dumps({"files": [one.as_dict() for one in made], "notes": notes, "disturbed": disturbed}, indent=1))
         return
-    _print(found, made, notes, disturbed)
+    _print_calibration(found, made, notes, disturbed)
 
 
-def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[CalibratedDescription], list[str], str]:
+def _calibrate_machine(
+    profile: Path | None, out: Path
+) -> tuple[Measurements, list[CalibratedDescription], list[str], str]:
     from nearfield.base.cpu_load import measure_busyness
     from nearfield.base.topology import Topology
     from nearfield.calibrate.describing import MAX_DISTURBED_SHARE, describe_places
@@ -89,40 +91,43 @@ def _calibrate(profile: Path | None, out: Path) -> tuple[Measurements, list[Cali
     return found, made, notes, disturbed
 
 
-def _print(found: Measurements, made: list[CalibratedDescription], notes: list[str], disturbed: str) -> None:
+def _print_calibration(
+    measurements: Measurements, descriptions: list[CalibratedDescription], notes: list[str], disturbance: str
+) -> None:
     from nearfield.calibrate.describing import is_time_reproduced
 
-    first = made[0]
+    first = descriptions[0]
     table = Table(Column("micro-benchmark", key=True), Column("measured"), Column("interval"), Column("simulated"))
     for name, time, simulated in first.compared_benchmarks:
         mark = "" if is_time_reproduced(time, simulated) else "  [yellow]off[/yellow]"
-        interval = f"{_ns(time.low)} to {_ns(time.high)}"
-        table.add_row(name, _ns(time.value), interval, f"{_ns(simulated)}{mark}")
+        interval = f"{_format_ns(time.low)} to {_format_ns(time.high)}"
+        table.add_row(name, _format_ns(time.value), interval, f"{_format_ns(simulated)}{mark}")
     Terminal().print(table)
     repeated, benchmarks = first.num_reproduced_benchmarks, len(first.compared_benchmarks)
     Terminal().print(f"{repeated} of {benchmarks} micro-benchmarks are simulated within 10 %")
     with suppress(ValueError):
-        far, near = max(found.strided_memory_chains.items()), min(found.strided_memory_chains.items())
+        far, near = max(measurements.strided_memory_chains.items()), min(measurements.strided_memory_chains.items())
         Terminal().print(
-            f"[dim]every {near[0]}nd line of memory in order: {_ns(near[1].value)} a load; every {far[0]}th: "
-            f"{_ns(far[1].value)} (the simulated prefetcher follows consecutive lines only)[/dim]"
+            f"[dim]every {near[0]}nd line of memory in order: {_format_ns(near[1].value)} a load; every {far[0]}th: "
+            f"{_format_ns(far[1].value)} (the simulated prefetcher follows consecutive lines only)[/dim]"
         )
-    for one in made:
+    for one in descriptions:
         where = (
-            f": cores {_ns(one.place.flag_ns.value)} apart, {one.place.share_of_samples:.0%} of the time"
+            f": cores {_format_ns(one.place.flag_ns.value)} apart, {one.place.share_of_samples:.0%} of the time"
             if one.place
             else ""
         )
         Terminal().print(f"wrote [bold]{escape(str(one.path))}[/bold]{where}")
     for note in notes:
         err.print(f"[yellow]note:[/yellow] {escape(note)}")
-    if disturbed:
+    if disturbance:
         err.print(
-            f"[yellow]disturbed:[/yellow] {escape(disturbed)}. Intervals are wide; measure anew when it is quiet."
+            f"[yellow]disturbed:[/yellow] {escape(disturbance)}. Intervals are wide; measure again when the machine "
+            "is quiet."
         )
 
 
-def _ns(value: float) -> str:
+def _format_ns(value: float) -> str:
     if value < 1000:
         return f"{value:.3g} ns"
     return f"{value / 1e3:.3g} us" if value < 1e6 else f"{value / 1e6:.3g} ms"

@@ -31,7 +31,7 @@ def command(
         typer.Option(
             "--against",
             metavar="PROFILE|TIMES.csv",
-            help="What was measured there. Twice: the second profile shows how well times repeat.",
+            help="The measurements of that machine. Given twice: the second profile shows how well times repeat.",
             show_default=False,
         ),
     ],
@@ -39,13 +39,16 @@ def command(
         float | None,
         typer.Option(help="Exit code 1 if the error of a scenario is larger than this factor.", show_default=False),
     ] = None,
-    max_size: Annotated[str, typer.Option(help="Compare nothing that is longer.")] = "4MiB",
+    max_size: Annotated[str, typer.Option(help="Compare only messages up to this size.")] = "4MiB",
     out: Annotated[
         Path | None, out_option(help="Write a page with the measured and simulated curves.", metavar="FILE")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown and nothing else.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Print the scores of an untrustworthy profile, too; the exit code stays 6.")
+        bool,
+        typer.Option(
+            "--force", help="Print the scores of an untrustworthy profile, too; the exit code is 6 nevertheless."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,21 +67,21 @@ def command(
         raise UsageError(f"--against is given {len(against)} times", "Once, or twice to see how well times repeat.")
     if bar is not None and not bar >= 1:
         raise UsageError(f"--bar {bar:g}: an error is a factor of at least 1", "For example --bar 1.25.")
-    found = _validate(name, against, force=force, max_bytes=parse_bytes(max_size))
-    if out and (force or not found.doubts):
-        _write_page(found, out)
+    validation = _validate_machine(name, against, force=force, max_bytes=parse_bytes(max_size))
+    if out and (force or not validation.doubts):
+        _write_page(validation, out)
     if as_json:
-        print(json.dumps(found.as_dict(), indent=1))
-    elif force or not found.doubts:
-        _print(found, markdown=markdown)
-    for doubt in found.doubts:
+        print(json.dumps(validation.as_dict(), indent=1))
+    elif force or not validation.doubts:
+        _print_validation(validation, markdown=markdown)
+    for doubt in validation.doubts:
         err.print(f"[bold red]cannot tell:[/bold red] {escape(doubt)}")
-    if out and (force or not found.doubts):
+    if out and (force or not validation.doubts):
         err.print(f"page: [bold]{escape(str(out))}[/bold]")
-    raise typer.Exit(_exit_code(found, bar))
+    raise typer.Exit(_exit_code(validation, bar))
 
 
-def _validate(name: str, against: list[Path], *, force: bool, max_bytes: int) -> Validation:
+def _validate_machine(name: str, against: list[Path], *, force: bool, max_bytes: int) -> Validation:
     from nearfield.machine import load_machine
     from nearfield.profile import load
     from nearfield.ui.progress import ProgressDisplay
@@ -93,34 +96,34 @@ def _validate(name: str, against: list[Path], *, force: bool, max_bytes: int) ->
         return validate(machine, against, display, max_bytes)
 
 
-def _write_page(found: Validation, out: Path) -> None:
+def _write_page(validation: Validation, out: Path) -> None:
     from nearfield.ui.html import write_page
     from nearfield.validate.page import render_page
 
-    write_page(out, render_page(found))
+    write_page(out, render_page(validation))
 
 
-def _print(found: Validation, *, markdown: bool) -> None:
+def _print_validation(validation: Validation, *, markdown: bool) -> None:
     from nearfield.validate import table as tables
 
     if markdown:
-        print(tables.format_markdown(found), end="")
+        print(tables.format_markdown(validation), end="")
         return
     first, *rest = tables.TABLE_HEADER
     table = Table(Column(first, key=True), *map(Column, rest))
-    for row in tables.table_rows(found):
+    for row in tables.table_rows(validation):
         table.add_row(*map(escape, row))
     Terminal().print(table)
-    for note in tables.table_notes(found):
+    for note in tables.table_notes(validation):
         Terminal().print(f"  {escape(note)}")
 
 
-def _exit_code(found: Validation, bar: float | None) -> int:
-    if found.doubts or not found.scores:
+def _exit_code(validation: Validation, max_error_factor: float | None) -> int:
+    if validation.doubts or not validation.scores:
         return NOT_DECIDED_EXIT_CODE
-    if bar is None:
+    if max_error_factor is None:
         return 0
-    beyond = found.scores_beyond(bar)
+    beyond = validation.scores_beyond(max_error_factor)
     for one in beyond:
-        err.print(f"{one.scenario} {one.metric}: x{one.error:.2f} is beyond the bar of x{bar:g}")
+        err.print(f"{one.scenario} {one.metric}: x{one.error:.2f} is beyond the limit of x{max_error_factor:g}")
     return BEYOND_BAR if beyond else 0

@@ -54,7 +54,7 @@ def command(
     chosen = [mpi.choose_mpi(name)] if name else list(found.usable)
     rows, failures = [], []
     for inst in chosen:
-        row, error = _row(inst, default is not None and inst == default.installation, build)
+        row, error = _make_row(inst, default is not None and inst == default.installation, build)
         rows.append(row)
         failures += [error] if error else []
     unusable = () if name else found.unusable
@@ -65,14 +65,14 @@ def command(
         }
         print(json.dumps(shown, indent=2))
     else:
-        _print(rows, unusable, default.reason if default else "")
+        _print_mpis(rows, unusable, default.reason if default else "")
     if failures:
         raise failures[0]
     if not found.usable and not name:
         mpi.choose_mpi(None)  # raises an error that names what to install
 
 
-def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, NearfieldError | None]:
+def _make_row(inst: Installation, default: bool, build: bool) -> tuple[_Row, NearfieldError | None]:
     from nearfield import mpi
 
     error = None
@@ -91,20 +91,20 @@ def _row(inst: Installation, default: bool, build: bool) -> tuple[_Row, Nearfiel
     return _Row(inst, default, built, carrier, reason), error
 
 
-def _print(rows: list[_Row], unusable: tuple[UnusableMpi, ...], why: str) -> None:
+def _print_mpis(rows: list[_Row], unusable: tuple[UnusableMpi, ...], why: str) -> None:
     console = Terminal()
     if rows:
-        console.print(_table(rows))
+        console.print(_make_mpi_table(rows))
     if any(row.default for row in rows):
         console.print(f"[dim]* used when --mpi does not say otherwise: {escape(why)}[/dim]")
-    for reason, names in _unknown(rows).items():
+    for reason, names in _group_by_unknown_reason(rows).items():
         console.print(f"[dim]? {', '.join(names)}: {reason}[/dim]")
     for bad in unusable:
         console.print(f"\n[yellow]not usable:[/yellow] {bad.path} ({bad.origin}): {bad.reason}")
         console.print(f"  [dim]→ {bad.remedy}[/dim]")
 
 
-def _table(rows: list[_Row]) -> Table:
+def _make_mpi_table(rows: list[_Row]) -> Table:
     columns = map(Column, ("family", "version", "launcher"))
     table = Table(Column("name", key=True), *columns, Column("inside a node", prose=True), Column("built"))
     for row in rows:
@@ -115,7 +115,7 @@ def _table(rows: list[_Row]) -> Table:
     return table
 
 
-def _unknown(rows: list[_Row]) -> dict[str, list[str]]:
+def _group_by_unknown_reason(rows: list[_Row]) -> dict[str, list[str]]:
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if not row.transport:

@@ -24,11 +24,11 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help="Record only accesses in this function and in what it calls; pcontrol: from MPI_Pcontrol(1) to (0).",
+            help="Record only accesses in this function and in its callees; pcontrol: from MPI_Pcontrol(1) to (0).",
         ),
     ] = "",
     valgrind: Valgrind = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the trace that the folder holds.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trace in the folder.")] = False,
     mpi_name: MpiOfCommand = None,
 ) -> None:
     """Run a program and record its memory accesses and MPI calls, in order: a trace, for `nearfield simulate run` and

@@ -59,15 +59,20 @@ def command(
         return
     summaries = summarize(trace)
     if as_json:
-        print(json.dumps({"trace": json.loads(trace.metadata.model_dump_json()), "ranks": _plain(summaries)}, indent=1))
+        print(
+            json.dumps(
+                {"trace": json.loads(trace.metadata.model_dump_json()), "ranks": _summaries_as_dicts(summaries)},
+                indent=1,
+            )
+        )
         return
     out = Terminal()
     about = trace.metadata
     where = f" under {about.mpi}" if about.mpi else ""
     how = f"ended by {about.ended_by}" if about.ended_by else f"exit code {about.exit_code}"
     out.print(f"{escape(about.command)}{where}: {about.seconds:.1f} s observed, {how}")
-    out.print(_ranks(summaries))
-    for table in (_lines(summaries, every), _calls(summaries, every)):
+    out.print(_make_rank_table(summaries))
+    for table in (_make_line_table(summaries, every), _make_call_table(summaries, every)):
         if table.rows:
             out.print()
             out.print(table)
@@ -81,7 +86,7 @@ def command(
             out.print(f"rank {summary.rank}: {summary.problem}")
 
 
-def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
+def _summaries_as_dicts(summaries: list[RankSummary]) -> list[dict[str, object]]:
     def plain(summary: RankSummary) -> dict[str, object]:
         calls = [{**asdict(one), "peers": sorted(one.peers)} for one in summary.calls]
         lines = [
@@ -93,7 +98,7 @@ def _plain(summaries: list[RankSummary]) -> list[dict[str, object]]:
     return [plain(summary) for summary in summaries]
 
 
-def _ranks(summaries: list[RankSummary]) -> Table:
+def _make_rank_table(summaries: list[RankSummary]) -> Table:
     has_delays = any(one.delayed_seconds is not None for one in summaries)
     right = ["loads", "stores", "accessed", "MPI calls", "in MPI", "sent"]
     right += [*(["no core"] if has_delays else []), "on disk", "byte/access"]
@@ -104,46 +109,46 @@ def _ranks(summaries: list[RankSummary]) -> Table:
             str(one.rank), one.host or "-", format_rounded(one.loads), format_rounded(one.stores),
             format_bytes(one.accessed_bytes), str(sum(calls.calls for calls in one.calls)),
             f"{sum(calls.seconds for calls in one.calls):.3f} s",
-            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_delayed(one)] if has_delays else []),
+            format_bytes(sum(calls.sent_bytes for calls in one.calls)), *([_format_delay(one)] if has_delays else []),
             format_bytes(one.stream_bytes),
             f"{one.stream_bytes / accesses:.3f}" if accesses else "-",
         )  # fmt: skip
     return table
 
 
-def _delayed(summary: RankSummary) -> str:
+def _format_delay(summary: RankSummary) -> str:
     return "-" if summary.delayed_seconds is None else f"{summary.delayed_seconds:.3f} s"
 
 
-def _lines(summaries: list[RankSummary], every: bool) -> Table:
+def _make_line_table(summaries: list[RankSummary], shows_all: bool) -> Table:
     right = ("accesses", "share", "flops")
     table = Table(Column("accesses at", key=True), *(Column(name, right=True) for name in right))
     together: Counter[SourceLine] = sum((summary.lines for summary in summaries), Counter())
-    for line, accesses in together.most_common(None if every else MAX_LINES):
+    for line, accesses in together.most_common(None if shows_all else MAX_LINES):
         flops = sum(summary.flops.get(line, 0.0) for summary in summaries)
         share = f"{accesses / together.total():.1%}"
         table.add_row(str(line), format_rounded(accesses), share, format_rounded(flops) if flops else "-")
     return table
 
 
-def _calls(summaries: list[RankSummary], every: bool) -> Table:
+def _make_call_table(summaries: list[RankSummary], shows_all: bool) -> Table:
     from nearfield.observe.summary import combine_ranks
 
     right = ("calls", "time", "sent", "received")
     table = Table(Column("call", key=True), Column("at", key=True), *(Column(name, right=True) for name in right),
                   Column("peers"))  # fmt: skip
-    for calls in combine_ranks(summaries)[: None if every else MAX_LINES]:
+    for calls in combine_ranks(summaries)[: None if shows_all else MAX_LINES]:
         table.add_row(
-            calls.name, str(calls.line), str(calls.calls), f"{calls.seconds:.4f} s", _amount(calls.sent_bytes),
-            _amount(calls.received_bytes), _peers(calls),
+            calls.name, str(calls.line), str(calls.calls), f"{calls.seconds:.4f} s",
+            _format_bytes_or_dash(calls.sent_bytes), _format_bytes_or_dash(calls.received_bytes), _format_peers(calls),
         )  # fmt: skip
     return table
 
 
-def _amount(size_bytes: int) -> str:
+def _format_bytes_or_dash(size_bytes: int) -> str:
     return format_bytes(size_bytes) if size_bytes else "-"
 
 
-def _peers(calls: CallSums) -> str:
+def _format_peers(calls: CallSums) -> str:
     peers = sorted(calls.peers)
     return f"{len(peers)} ranks" if len(peers) > 4 else join_and([str(peer) for peer in peers]) if peers else "-"

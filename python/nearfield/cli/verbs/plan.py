@@ -88,25 +88,25 @@ def command(
     tables.print_plans(known, plans, notes, len(extents), top)
 
 
-def parse_extents(text: str, what: str, minimum: int = 1) -> list[int]:
+def parse_extents(text: str, value_name: str, minimum: int = 1) -> list[int]:
     """Parses '8x4x1' to a list of one to three numbers. Raises UsageError for anything else."""
     words = text.lower().split("x")
     if not (1 <= len(words) <= 3 and all(word.isdecimal() and int(word) >= minimum for word in words)):
-        raise UsageError(f"'{text}' is no {what}", "Write one to three whole numbers: 256x256x256.")
+        raise UsageError(f"'{text}' is no {value_name}", "Write one to three whole numbers: 256x256x256.")
     return [int(word) for word in words]
 
 
-def full_nodes(ranks: int, wanted: int | None, known: CostModel) -> int | None:
+def full_nodes(ranks: int, num_ranks: int | None, costs: CostModel) -> int | None:
     """Returns the number of ranks per node, which must divide `ranks`, because only full nodes are planned. None, or a
     number from `ranks` on, means that all ranks are on one node. If the machine's number does not divide `ranks`, uses
-    the next smaller divisor and adds a note to `known`. Raises UsageError if the wanted number does not divide
+    the next smaller divisor and adds a note to `costs`. Raises UsageError if the wanted number does not divide
     `ranks`."""
-    per_node = wanted or known.ranks_per_node
+    per_node = num_ranks or costs.ranks_per_node
     if per_node is None or per_node >= ranks or ranks % per_node == 0:
         return per_node
     full = max(number for number in range(1, per_node) if ranks % number == 0)
     problem = f"{ranks} ranks do not fill nodes of {per_node}"
-    if wanted:
+    if num_ranks:
         raise UsageError(f"{problem}, and only full nodes are planned", f"Give a number that divides {ranks}: {full}.")
-    known.notes.append(f"{problem}, so that {full} are planned on each.")
+    costs.notes.append(f"{problem}, so that {full} are planned on each.")
     return full

@@ -28,7 +28,7 @@ _Full = Annotated[
 _Budget = Annotated[
     float | None,
     typer.Option(
-        help="Stop after this many seconds, instead of the tier's time; --resume measures what was not reached.",
+        help="Stop after this many seconds, instead of the tier's time; --resume measures the rest.",
         metavar="SECONDS",
     ),
 ]
@@ -100,7 +100,7 @@ def command(
     out: Annotated[Path, out_option(help="The folder for the profile.")] = Path("nearfield-profile"),
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the profile that is there.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Complete an interrupted probe.")] = False,
-    keep_samples: Annotated[bool, typer.Option("--keep-samples", help="Keep raw samples in the profile.")] = False,
+    keep_samples: Annotated[bool, typer.Option("--keep-samples", help="Save raw samples in the profile.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the scenarios and stop.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="With --list: print JSON.")] = False,
 ) -> None:
@@ -110,7 +110,7 @@ def command(
     profile: a folder that `nearfield show`, `diff` and `report` read. Keep the machine idle during the measurement.
 
     Ctrl-C saves what was measured; --resume completes it. With --budget the probe ends when the time is over, and
-    --resume measures what was not reached.
+    --resume measures the rest.
 
     Examples:
 
@@ -125,7 +125,7 @@ def command(
     from nearfield.cli import probe_on
 
     if list_:
-        return probe_on.list_scenarios(json_) if on else _list(mpi_name, json_)
+        return probe_on.list_scenarios(json_) if on else _print_scenarios(mpi_name, json_)
     require_single_option(quick=quick, full=full)
     if pairs not in ("one", "all"):
         raise UsageError(f"--pairs {pairs}: must be 'one' or 'all'")
@@ -152,10 +152,10 @@ def command(
     )
     if simulated:
         return probe_on.run(out, request, resume=resume, overwrite=overwrite, jobs=jobs)
-    return _run(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples)
+    return _run_probe(out, request, resume=resume, overwrite=overwrite, keep_samples=keep_samples)
 
 
-def _run(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool) -> None:
+def _run_probe(out: Path, request: Request, *, resume: bool, overwrite: bool, keep_samples: bool) -> None:
     """Measures, prints the outcome, and exits with its exit code."""
     from nearfield.measure.live.session import probe
     from nearfield.ui.progress import ProgressDisplay
@@ -182,7 +182,7 @@ def _print_summary(outcome: RequestOutcome, out: Path, budget_s: float | None) -
             err.print(f"[yellow]{unstable:.0%} of the times cannot be used, since too much moved meanwhile[/yellow]")
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.command_line('report', out))}")
     elif outcome.stop_signal:
-        err.print(f"stopped; what was measured is in [bold]{folder}[/bold]. To go on: {again}")
+        err.print(f"stopped; the measurements are in [bold]{folder}[/bold]. To continue: {again}")
     else:
         cases, launches = (
             counted(outcome.num_missed_cases, "case"),
@@ -192,10 +192,10 @@ def _print_summary(outcome: RequestOutcome, out: Path, budget_s: float | None) -
             outcome.num_skipped_launches
         )
         err.print(f"the {budget_s:g} s of --budget are over: {', '.join(left)}")
-        err.print(f"what was measured is in [bold]{folder}[/bold]. To measure the rest, however long it takes: {again}")
+        err.print(f"the measurements are in [bold]{folder}[/bold]. To measure the rest without a time limit: {again}")
 
 
-def _list(mpi_name: str | None, as_json: bool) -> None:
+def _print_scenarios(mpi_name: str | None, as_json: bool) -> None:
     from nearfield import mpi
     from nearfield.cli.probe_on import table
     from nearfield.measure.live.launch import query_scenarios
@@ -205,4 +205,4 @@ def _list(mpi_name: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps([one.model_dump() for one in scenarios], indent=2))
         return
-    Terminal().print(table(scenarios, "what it measures", {one.name: one.ranks for one in scenarios}))
+    Terminal().print(table(scenarios, "measured quantity", {one.name: one.ranks for one in scenarios}))

@@ -51,7 +51,7 @@ _Rules = Annotated[
 ]
 _Trace = Annotated[
     Path | None,
-    typer.Option(metavar="FOLDER", help="Add what `nearfield advise` reports about this trace of `nearfield observe`."),
+    typer.Option(metavar="FOLDER", help="Add the notes of `nearfield advise` on this trace of `nearfield observe`."),
 ]
 _AsJson = Annotated[bool, typer.Option("--json", help="Print findings or verdicts as JSON; write no page.")]
 _Summary = Annotated[
@@ -197,7 +197,7 @@ def _write_reproduction(folder: Path, out: Path | None, as_json: bool) -> None:
         print("report ", write_page(_output_path(folder, out, "report.html"), page.render_page(found, folder)))
 
 
-def _rules_file(profile: Profile, given: Path | None) -> Path | None:
+def _rules_file(profile: Profile, path: Path | None) -> Path | None:
     """Returns the path of the rules for the report: the given rules, else those in the profile's folder, else the
     default rules. Ignores default rules for another MPI or processor with a message. Raises UsageError if the given
     rules or the profile's are for another MPI."""
@@ -205,8 +205,8 @@ def _rules_file(profile: Profile, given: Path | None) -> Path | None:
 
     own_rules = profile.path / "rules.toml"
     measured = profile.run.mpi
-    if given or own_rules.exists():
-        path, rules = load_rules_of_mpi(given or own_rules, measured.family, measured.version)
+    if path or own_rules.exists():
+        path, rules = load_rules_of_mpi(path or own_rules, measured.family, measured.version)
         _require_rules_of_profile(rules, path, profile)
         if other := _other_processor(rules, path, profile):
             Terminal(stderr=True).print(Text(f"caution: {other}", style="yellow"))
@@ -251,14 +251,14 @@ def _output_path(folder: Path, out: Path | None, name: str) -> Path:
     return path
 
 
-def _print_findings(found: list[Finding]) -> None:
+def _print_findings(findings: list[Finding]) -> None:
     from nearfield.report.findings import select_headlines
 
     console = Terminal()
-    shown = select_headlines(found)[:MAX_FINDINGS] or found[:MAX_FINDINGS]
+    shown = select_headlines(findings)[:MAX_FINDINGS] or findings[:MAX_FINDINGS]
     for finding in shown:
         console.print(Text(f"• {finding.text}"))
-    if len(found) > len(shown):
-        console.print(Text(f"  and {len(found) - len(shown)} more in the report", style="dim"))
+    if len(findings) > len(shown):
+        console.print(Text(f"  and {len(findings) - len(shown)} more in the report", style="dim"))
     if shown:
         console.print()

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 def _claim_names(incomplete: str) -> list[str]:
     """Returns the names of papers and claims that begin with `incomplete`, for shell completion."""
-    from nearfield.reproduce.papers import load_paper, paper_files
+    from nearfield.reproduce.papers import claims_file_by_paper, load_paper
 
-    papers = [load_paper(name) for name in paper_files()]
+    papers = [load_paper(name) for name in claims_file_by_paper()]
     names = [*(paper.name for paper in papers), *(claim.id for paper in papers for claim in paper.claim)]
     return [name for name in names if name.startswith(incomplete)]
 
@@ -35,7 +35,9 @@ _Claims = Annotated[
     list[str] | None,
     typer.Argument(help="Papers or single claims: S0 S3.1 (default: all).", autocompletion=_claim_names),
 ]
-_Out = Annotated[Path, out_option(help="The folder for the results; what it holds is not simulated again.")]
+_Out = Annotated[
+    Path, out_option(help="The folder for the results; results that it already has are not simulated again.")
+]
 _Live = Annotated[
     bool, typer.Option("--live", help="Also measure on this machine: at most 15 minutes, with --quick 4.")
 ]
@@ -131,14 +133,14 @@ def command(
     if not live and (mpi_name or hostfile):
         raise UsageError(f"--{'mpi' if mpi_name else 'hostfile'} is for measuring", "Add --live, or leave it out.")
     real = parse_traces(traces or ())
-    measured = _measure(wanted, out, mpi_name, hostfile, quick) if live else None
+    measured = _measure_claims(wanted, out, mpi_name, hostfile, quick) if live else None
     stopped = measured.stop_signal if measured else None
     at_once = jobs or pool.num_usable_cores()
     settings = ReproductionSettings(out, quick, own_command.original_command_line())
-    by_traces = _by_traces(wanted, real, settings) if real else None
+    by_traces = _simulate_traces(wanted, real, settings) if real else None
     with InterruptGuard() as stop, ProgressDisplay() as display:
         if stopped or live_only:
-            found = run_reproduction(wanted, settings, _nothing, live_measurements=measured, traced=by_traces)
+            found = run_reproduction(wanted, settings, _ignore_cases, live_measurements=measured, traced=by_traces)
         else:
             runner = pool.make_runner_on_cores(at_once, stop)
             found = run_reproduction(wanted, settings, runner, display, measured, by_traces, at_once)
@@ -153,16 +155,16 @@ def command(
                 tables.print_live_answers(paper)
         tables.print_counts(found, live_only)
     if stopped or (not found.complete and not live_only):
-        err.print("stopped: incomplete claims are not judged; the same command goes on")
+        err.print("stopped: incomplete claims are not judged; the same command continues")
         raise typer.Exit(128 + stopped if stopped else stop.exit_code)
     err.print(f"page: [bold]{escape(str(page))}[/bold]   the profiles are beside it")
     if live and not {"holds", "does not", "artefact"} & set(tables.live_answers(found)):
-        err.print("nothing could be told of this machine: the column 'here' says why, statement by statement")
+        err.print("no statement could be decided on this machine; the column 'here' has the reason for each")
         raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
-def _measure(
-    wanted: SelectedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool
+def _measure_claims(
+    selected_claims: SelectedClaims, out: Path, mpi_name: str | None, hostfile: Path | None, quick: bool
 ) -> LiveMeasurements:
     from nearfield import mpi
     from nearfield.reproduce.live.measure import MeasurementSetup, measure_profiles
@@ -176,11 +178,11 @@ def _measure(
         out / "here" / inst.name, mpi_name or inst.name, str(hostfile.resolve()) if hostfile else None, quick
     )
     with ProgressDisplay() as display:
-        return measure_profiles(wanted, setup, display)
+        return measure_profiles(selected_claims, setup, display)
 
 
-def _by_traces(
-    wanted: SelectedClaims, traces: list[ApplicationTrace], settings: ReproductionSettings
+def _simulate_traces(
+    selected_claims: SelectedClaims, traces: list[ApplicationTrace], settings: ReproductionSettings
 ) -> AnsweringTraces:
     from nearfield.measure.interrupt import InterruptGuard
     from nearfield.reproduce.traced import simulate_traces
@@ -188,12 +190,14 @@ def _by_traces(
     with InterruptGuard() as stop:
         try:
             return stop.run(
-                lambda: simulate_traces(wanted, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}"))
+                lambda: simulate_traces(
+                    selected_claims, traces, settings, lambda line: err.print(f"nearfield: {escape(line)}")
+                )
             )
         except KeyboardInterrupt:
             raise typer.Exit(stop.exit_code) from None
 
 
-def _nothing(cases: list[SimulationCase]) -> Iterator[FinishedCase]:
+def _ignore_cases(cases: list[SimulationCase]) -> Iterator[FinishedCase]:
     """A runner that simulates no case."""
     return iter(())

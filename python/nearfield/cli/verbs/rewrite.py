@@ -66,7 +66,8 @@ _CommitMessage = Annotated[
     ),
 ]
 _Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also report for every other place why its communication stays.")
+    bool,
+    typer.Option("--verbose", "-v", help="Also report for every other place why its communication stays where it is."),
 ]
 _Verify = Annotated[
     bool,
@@ -167,23 +168,23 @@ def command(
             "Add --verify, with --run for the arguments of each run; or --unverified to write them as they are.",
         )
     costs, pieces = load_message_costs(profile, size), chunk_sizes_from_options(profile, piece)
-    arguments = _arguments(source, compile_commands, compiler_arguments or [], mpi_name)
+    arguments = _find_compiler_arguments(source, compile_commands, compiler_arguments or [], mpi_name)
     others = _other_sources(source, compile_commands, link or [], arguments)
     found = analyze(
         source, arguments, function=function,
         transformation_names=_parse_transformations(only, cutting=pieces is not None),
-        assume_noalias=_names(assume_noalias), costs=costs, other_files=others, chunk_sizes=pieces,
-        assume_uniform=_names(assume_uniform),
+        assume_noalias=_parse_names(assume_noalias), costs=costs, other_files=others, chunk_sizes=pieces,
+        assume_uniform=_parse_names(assume_uniform),
     )  # fmt: skip
     long = [] if every or only is not None else [patch for patch in found.patches if patch.is_long]
     if not as_json:
         found.patches = [patch for patch in found.patches if patch not in long]
     if verify or measure:
         from nearfield import mpi
-        from nearfield.cli.rewrite_checks import Checks, compiler_flags_for
+        from nearfield.cli.rewrite_checks import RewriteChecks, compiler_flags_for
 
         flags = compiler_flags_for(source, compile_commands, compiler_arguments or [])
-        checks = Checks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
+        checks = RewriteChecks(verify, measure, source, flags, runs or [], ranks, link or [], run_in)
         found.patches, refused = checks.select(found.patches, mpi.choose_mpi(mpi_name), every=every)
         found.missed += refused
     chosen = select_best_patches([patch for patch in found.patches if patch not in long])
@@ -196,7 +197,7 @@ def command(
         _print_long(long, source)
         _print_result(found, source, verbose=verbose, is_known=bool(found.patches or long))
         if found.patches:
-            err.print(_order_text(every=found.patches, with_costs=costs is not None))
+            err.print(_order_text(found.patches, with_costs=costs is not None))
             if not verify:
                 err.print("Not verified: no run has compared these patches with the original program (--verify does).")
     if apply and chosen:
@@ -204,44 +205,49 @@ def command(
         err.print(f"nearfield: {counted(len(chosen), 'place')} in {source} rewritten")
 
 
-def _write_files(found: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
+def _write_files(analysis: Analysis, source: Path, sarif: Path | None, report: Path | None) -> None:
     """Writes the notes as a SARIF file, and the patches as an HTML page, if the options name such files."""
     from nearfield.rewrite.notes import RULE_BY_TRANSFORMATION, make_notes, sarif_root_folder
 
     if sarif:
         rules, root = list(RULE_BY_TRANSFORMATION.values()), sarif_root_folder(source)
         log = notes_as_sarif(
-            make_notes(found), evaluated_rules=rules, root_folder=root, command_line=own_command.original_command_line()
+            make_notes(analysis),
+            evaluated_rules=rules,
+            root_folder=root,
+            command_line=own_command.original_command_line(),
         )
         atomic_write(sarif, json.dumps(log, indent=1).encode(), "Give another file with --sarif.")
     if report:
         from nearfield.rewrite.page import render_page
         from nearfield.ui.html import write_page
 
-        write_page(report, render_page(found, own_command.original_command_line()))
+        write_page(report, render_page(analysis, own_command.original_command_line()))
 
 
-def _write_commit_message(chosen: list[Patch], file: Path | None) -> None:
+def _write_commit_message(patches: list[Patch], file: Path | None) -> None:
     """Writes the commit message for the best patch of each place, if an option names a file for it and there is a
     patch."""
     from nearfield.rewrite.commit_message import commit_message
 
     if file is None:
         return
-    if chosen:
-        atomic_write(file, commit_message(chosen).encode(), "Give another file with --commit-message.")
+    if patches:
+        atomic_write(file, commit_message(patches).encode(), "Give another file with --commit-message.")
     else:
         err.print(f"nearfield: no patch, so {escape(str(file))} is not written")
 
 
-def _arguments(source: Path, database: Path | None, given: list[str], mpi_name: str | None) -> list[str]:
+def _find_compiler_arguments(
+    source: Path, database: Path | None, typed_arguments: list[str], mpi_name: str | None
+) -> list[str]:
     """Returns the compiler arguments for the source file. Adds the MPI's include path unless an argument already names
     a folder with mpi.h."""
     from nearfield import mpi
     from nearfield.rewrite.check.build import mpi_include_folders
     from nearfield.rewrite.frontend.compile_commands import compiler_arguments_of
 
-    words = [*(compiler_arguments_of(source, database) if database else []), *given]
+    words = [*(compiler_arguments_of(source, database) if database else []), *typed_arguments]
     folders = [Path(word.removeprefix("-I")) for word in words if word.startswith("-I")]
     if any((folder / "mpi.h").exists() for folder in folders):
         return words
@@ -264,40 +270,44 @@ def _other_sources(
     return [*listed, *((path, arguments) for path in named)]
 
 
-def _names(given: list[str] | None) -> list[str]:
-    return [name.strip() for words in given or [] for name in words.split(",")]
+def _parse_names(options: list[str] | None) -> list[str]:
+    return [name.strip() for words in options or [] for name in words.split(",")]
 
 
-def _parse_transformations(given: str | None, *, cutting: bool) -> frozenset[str] | None:
+def _parse_transformations(text: str | None, *, cutting: bool) -> frozenset[str] | None:
     from nearfield.rewrite.model.schedules import TRANSFORMATION_NAMES as SCHEDULES
     from nearfield.rewrite.model.schedules import TRANSFORMATIONS
     from nearfield.rewrite.placement import PLACEMENT_NAMES as PLACEMENTS
 
-    if given is None:
+    if text is None:
         return None
-    names = _names([given])
+    names = _parse_names([text])
     known = (*SCHEDULES, *PLACEMENTS)
     for name in names:
         if name not in known:
             raise UsageError(f"no transformation is called '{name}'", capitalize(suggest_name(name, known)))
     if not cutting and set(names) <= {one.name for one in TRANSFORMATIONS if one.chunks_messages}:
         raise UsageError(
-            f"{' and '.join(names)} cut messages, and nothing says how long a piece is",
+            f"{' and '.join(names)} cut messages into pieces, and the size of a piece is unknown",
             "Give a size with --piece, or a profile, which has the machine's caches, with --profile.",
         )
     return frozenset(names)
 
 
-def _print_patches(shown: list[Patch], every: list[Patch], source: Path) -> None:
+def _print_patches(shown_patches: list[Patch], all_patches: list[Patch], source: Path) -> None:
     """Prints diffs to standard output, to be piped into `patch`, and everything else to standard error."""
-    for patch in shown:
+    for patch in shown_patches:
         where = f"{source}:{patch.changed_lines[0]}"
         err.print(f"[bold]{escape(where)}: {escape(patch.transformation)}[/bold]: {escape(patch.reason)}")
         long = "[yellow]more than 3 times as long as before:[/yellow] " if patch.is_long else ""
         err.print(f"  {long}{escape(patch.size_text)}; {escape(str(patch.expected_gain))}")
         for assumption in patch.assumptions:
             err.print(f"  it needs that {escape(assumption)}")
-        others = [one.transformation for one in every if one.changed_lines == patch.changed_lines and one not in shown]
+        others = [
+            one.transformation
+            for one in all_patches
+            if one.changed_lines == patch.changed_lines and one not in shown_patches
+        ]
         if others:
             err.print(f"  also legal here: {', '.join(others)} (--only NAME prints one, --all prints all)")
         print(patch.diff, end="")
@@ -318,46 +328,46 @@ def _print_long(long: list[Patch], source: Path) -> None:
         )
 
 
-def _print_result(found: Analysis, source: Path, *, verbose: bool, is_known: bool) -> None:
+def _print_result(analysis: Analysis, source: Path, *, verbose: bool, is_known: bool) -> None:
     """Prints the reasons why communication stays in place. If any patch is known, prints only the reasons that concern
     patches, unless `verbose` is set."""
     terminal = Terminal(stderr=True)
-    shown = [one for one in found.missed if verbose or one.tried or not is_known]
+    shown = [one for one in analysis.missed if verbose or one.tried or not is_known]
     for one in shown:
         terminal.print(f"{source}:{one.line}: communication stays where it is: {escape(one.reason)}")
         if one.assumption:
-            terminal.print(f"  if it is known to be otherwise, say so: {escape(one.assumption)}")
-    if hidden := len(found.missed) - len(shown):
-        stay = "stays" if hidden == 1 else "stay"
-        terminal.print(f"{counted(hidden, 'other place')} {stay} as before (-v says why).")
-    if not is_known and not found.missed:
+            terminal.print(f"  if you know that this does not happen, use: {escape(one.assumption)}")
+    if hidden := len(analysis.missed) - len(shown):
+        are = "is" if hidden == 1 else "are"
+        terminal.print(f"{counted(hidden, 'other place')} {are} not changed (-v prints the reasons).")
+    if not is_known and not analysis.missed:
         terminal.print(f"{source}: no function has both messages and loops in one block")
 
 
-def _order_text(every: list[Patch], *, with_costs: bool) -> str:
+def _order_text(patches: list[Patch], *, with_costs: bool) -> str:
     """Returns a sentence that explains the order of a place's variants."""
-    if with_costs and any(one.expected_gain.message_times for one in every):
-        return "A variant comes first if its gain is surely larger; where intervals overlap, the shorter patch does."
+    if with_costs and any(one.expected_gain.message_times for one in patches):
+        return "The variant with a significantly larger gain comes first; if intervals overlap, the shorter patch does."
     why = "" if with_costs else ": no profile is named (--profile)"
     return f"No gain is known{why}. The shortest patch of a place comes first."
 
 
-def _as_dict(found: Analysis, *, verified: bool) -> dict[str, Any]:
+def _as_dict(analysis: Analysis, *, verified: bool) -> dict[str, Any]:
     """Returns the output of --json."""
     from nearfield.rewrite.notes import make_notes
 
-    missed = [vars(refusal) for refusal in found.missed]
+    missed = [vars(refusal) for refusal in analysis.missed]
     return {
-        "patches": [{**_patch_as_dict(patch), "verified": verified} for patch in found.patches],
+        "patches": [{**_patch_as_dict(patch), "verified": verified} for patch in analysis.patches],
         "refusals": missed,
-        "notes": notes_as_dicts(make_notes(found)),
+        "notes": notes_as_dicts(make_notes(analysis)),
     }
 
 
 def _patch_as_dict(patch: Patch) -> dict[str, Any]:
     return {
         "path": str(patch.path), "function": patch.function, "lines": list(patch.changed_lines),
-        "transformation": patch.transformation, "reason": patch.reason, **_gain(patch),
+        "transformation": patch.transformation, "reason": patch.reason, **_gain_as_dict(patch),
         "lines_before": patch.num_code_lines_before_and_after[0],
         "lines_after": patch.num_code_lines_before_and_after[1],
         "lines_changed": patch.num_changed_lines,
@@ -365,7 +375,7 @@ def _patch_as_dict(patch: Patch) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _gain(patch: Patch) -> dict[str, Any]:
+def _gain_as_dict(patch: Patch) -> dict[str, Any]:
     """Returns the expected gain for --json: a ratio of speeds with its interval, and the times of both versions in ns;
     or nulls and the reason why the gain is unknown."""
     gain = patch.expected_gain.message_times

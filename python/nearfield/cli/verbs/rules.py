@@ -56,7 +56,7 @@ def list_rules(as_json: AsJson = False) -> None:
         console.print("the library of this version has no rules yet")
         console.print(f"[dim]tune here: {escape(own_command.command_line('tune'))}[/dim]")
         return
-    console.print(_table(rows))
+    console.print(_make_rules_table(rows))
     if any(not fit.differences for _, _, fit in rows):
         console.print(f"[dim]take those that fit: {escape(own_command.command_line('rules', 'fetch'))}[/dim]")
 
@@ -114,7 +114,7 @@ def fetch(
     if fit.differences and not force:
         raise UsageError(
             f"the rules in {source} do not fit: {'; '.join(fit.differences)}",
-            f"tune here: {own_command.command_line('tune')}   or take these all the same with --force",
+            f"tune here: {own_command.command_line('tune')}   or install these anyway with --force",
         )
     out = out or _default_place(rules)
     _require_replaceable(out, rules, force)
@@ -129,7 +129,7 @@ def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Rules files, or folders of them.")],
     library: Annotated[
         bool,
-        typer.Option("--library", help="Also require what a file of the library must have, such as a quiet machine."),
+        typer.Option("--library", help="Also check the requirements of the rules library, such as a quiet machine."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -161,18 +161,18 @@ def check(
         rules, problems = rules_library.check_rules_file(file, is_in_library=library)
         fit = rules_library.check_fit(rules, machine, installations) if rules else None
         notes = rules_library.notes_for_readers(rules) if rules and library else []
-        rows.append(_Checked(str(file), problems, notes, fit))
+        rows.append(_CheckedRulesFile(str(file), problems, notes, fit))
     if as_json:
         print(json.dumps([{**vars(row), "fit": _fit_as_dict(row.fit)} for row in rows], indent=1))
     else:
         _print_check(rows)
     if wrong := sum(bool(row.problems) for row in rows):
         many = f"{wrong} of {counted(len(rows), 'file')}"
-        raise ProfileError(f"wrong: {many}", "mend them; docs/reference/rules.md says what the keys mean")
+        raise ProfileError(f"wrong: {many}", "correct them; docs/reference/rules.md explains the keys")
 
 
 @dataclass(frozen=True)
-class _Checked:
+class _CheckedRulesFile:
     """The result of a check of one file. `fit` is None if the file cannot be read."""
 
     file: str
@@ -261,7 +261,7 @@ def _fit_as_dict(fit: RulesFit | None) -> dict[str, object] | None:
     }
 
 
-def _table(rows: list[tuple[Path, Rules, RulesFit]]) -> Table:
+def _make_rules_table(rows: list[tuple[Path, Rules, RulesFit]]) -> Table:
     table = Table(
         Column("file", key=True), Column("MPI"), Column("processor"), Column("caches"), Column("gain", prose=True),
         Column("here", prose=True),
@@ -281,7 +281,7 @@ def _table(rows: list[tuple[Path, Rules, RulesFit]]) -> Table:
     return table
 
 
-def _print_check(rows: list[_Checked]) -> None:
+def _print_check(rows: list[_CheckedRulesFile]) -> None:
     console = Terminal()
     for row in rows:
         console.print(f"[bold]{escape(row.file)}[/bold]: {'[red]wrong[/red]' if row.problems else 'right'}")

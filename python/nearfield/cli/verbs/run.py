@@ -15,7 +15,7 @@ from nearfield.cli.options import Command, Force, MpiOfCommand, NoForecast, Rule
 def command(
     argv: Command,
     rules: RulesOfCommand = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say which variables are set.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print which variables are set.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Report how the messages inside this node were copied, and why.")
     ] = False,

@@ -16,7 +16,7 @@ from nearfield.cli.options import (
     DEFAULT_MACHINE,
     AsCsv,
     AsJson,
-    Frequency,
+    FrequencyGhz,
     Jobs,
     MemorySlowdown,
     Policy,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 FURTHER = {"run": "simulate_run", "trace": "simulate_trace"}  # subcommand -> module; all other words are operations
 
 
-def _names(incomplete: str) -> list[str]:
+def _name_incomplete_cases(incomplete: str) -> list[str]:
     """Returns the names of operations and subcommands that begin with `incomplete`, for shell completion."""
     from nearfield.measure.sim.cases import applications, collectives
 
@@ -47,7 +47,8 @@ def _names(incomplete: str) -> list[str]:
 
 
 _Collective = Annotated[
-    list[str] | None, typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_names)
+    list[str] | None,
+    typer.Argument(help="bcast, allgather, ..., amg, fft: see --list.", autocompletion=_name_incomplete_cases),
 ]
 _Nodes = Annotated[
     str, typer.Option(help=f"Numbers of nodes: 8,64 (default: at least 2, for {MIN_SIMULATED_RANKS} ranks or more).")
@@ -63,9 +64,7 @@ _TotalBytes = Annotated[
 ]
 _Repetitions = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Calls in a row (7), or runs of an application (1); caches keep their content between them."
-    ),
+    typer.Option(min=1, help="Calls in a row (7), or runs of an application (1); caches are not emptied in between."),
 ]
 _IndependentRuns = Annotated[
     bool,
@@ -76,7 +75,7 @@ _IndependentRuns = Annotated[
 ]
 _Out = Annotated[
     Path | None,
-    out_option(help="The folder for the profile; cases that it holds are not simulated again."),
+    out_option(help="The folder for the profile; cases that it has are not simulated again."),
 ]
 _List = Annotated[bool, typer.Option("--list", help="List collectives, applications and policies and stop.")]
 
@@ -93,7 +92,7 @@ def command(
     memory_slowdown: MemorySlowdown = "1",
     sweep: SweptKeys = None,
     sensitivity: Sensitivity = False,
-    frequency: Frequency = None,
+    frequency: FrequencyGhz = None,
     repetitions: _Repetitions = None,
     independent_runs: _IndependentRuns = False,
     jobs: Jobs = None,
@@ -108,19 +107,19 @@ def command(
     """Simulate collectives and applications on a described machine: what would another NIC placement policy, or slower
     memory, change?
 
-    Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy says where NICs put
-    incoming bytes: `memory` is the base that others are compared with. All policies and memory speeds execute the
-    same calls, in the order of the base with the fastest memory, except with --independent-runs. The table shows the
-    share of time that each policy saves over the base, as the mean of the repetitions. Below it stands which policy
-    saves most at which sizes. A range, as in ddio:ways=1..8, is a policy with each number, and then it also says how
-    many ways are enough.
+    Every node has its caches, DRAM and NIC, and every rank runs MPICH's algorithms. A policy determines where NICs put
+    incoming bytes; the base of comparisons is `memory`. All policies and memory speeds execute the same calls, in the
+    order of the base with the fastest memory, except with --independent-runs. The table shows the share of time that
+    each policy saves over the base, as the mean of the repetitions. The lines below it state which policy saves most
+    at which sizes. A range, as in ddio:ways=1..8, is a policy with each number; the output then also states how many
+    ways are enough.
 
     Sizes are those that MPI calls take: the message of a bcast, a reduce and an allreduce, and one rank's block of
     others. With --total-bytes they are of the whole buffer: a bcast and an allgather of one size then move the same
     bytes.
 
-    With --sensitivity, every number that the machine's file gives as chosen or fitted is changed alone, to either end
-    of its interval, or to half and twice its value where the file states none, and everything is simulated again. Each
+    With --sensitivity, every number that the machine's file marks as chosen or fitted is changed alone, to either end
+    of its interval, or to half and twice its value if the file states none, and everything is simulated again. Each
     result then has error bars, the single deviations added in quadrature, and a second table has the values that matter
     most: these are worth a better source.
 
@@ -170,7 +169,7 @@ def command(
     _print_assumptions(ctx, operations)
     if sensitivity:
         raise typer.Exit(_run_varied(operations, out, jobs=jobs, mpi=mpi, as_json=as_json, as_csv=as_csv))
-    outcome, exit_code = _run(operations, swept_cases(operations, sweeps), out, jobs=jobs, mpi=mpi)
+    outcome, exit_code = _simulate_cases(operations, swept_cases(operations, sweeps), out, jobs=jobs, mpi=mpi)
     found = savings_of(outcome.rows, sweeps)
     if as_json:
         print(json.dumps(tables.as_dicts(outcome, operations, found), indent=1))
@@ -192,7 +191,7 @@ def _run_varied(
     from nearfield.measure.sim.sensitivity import cases_of_variations, sensitivity_of
 
     uncertainty = uncertainty_of(operations.machine)
-    outcome, exit_code = _run(
+    outcome, exit_code = _simulate_cases(
         operations, cases_of_variations(operations, uncertainty.variations), out, jobs=jobs, mpi=mpi
     )
     found = sensitivity_of(outcome.rows, uncertainty.variations)
@@ -206,7 +205,7 @@ def _run_varied(
     return exit_code
 
 
-def _run(
+def _simulate_cases(
     operations: OperationRequest, cases: list[SimulationCase], out: Path | None, *, jobs: int | None, mpi: bool
 ) -> tuple[RequestOutcome, int]:
     """Simulates the cases on the ranks of an MPI job if `mpi` is set, otherwise in `jobs` processes (default: one per
@@ -245,7 +244,9 @@ def _print_assumptions(ctx: typer.Context, operations: OperationRequest) -> None
 def _print_summary(outcome: RequestOutcome, out: Path | None) -> None:
     folder = escape(str(out))
     if not outcome.is_complete:
-        text = f"finished cases: [bold]{folder}[/bold]; the same command goes on" if out else "give --out to keep cases"
+        text = (
+            f"finished cases: [bold]{folder}[/bold]; the same command continues" if out else "give --out to save cases"
+        )
         err.print(f"stopped: {text}")
     elif out:
         err.print(f"profile: [bold]{folder}[/bold]   next: {escape(own_command.command_line('show', out))}")

@@ -22,7 +22,7 @@ from nearfield.cli.axes import parse_factors, parse_policies, ranks_per_node
 from nearfield.cli.options import (
     DEFAULT_MACHINE,
     AsJson,
-    Frequency,
+    FrequencyGhz,
     MemorySlowdown,
     Policy,
     Sensitivity,
@@ -104,11 +104,11 @@ _VirtualWtime = Annotated[bool, typer.Option("--virtual-wtime", help="MPI_Wtime 
 
 def command(
     ctx: typer.Context,
-    what: TraceOrCommand = None,
+    program: TraceOrCommand = None,
     on: SimulatedMachine = DEFAULT_MACHINE,
     nodes: _Nodes = None,
     policy: Policy = "all",
-    frequency: Frequency = None,
+    frequency: FrequencyGhz = None,
     memory_slowdown: MemorySlowdown = "1",
     sweep: SweptKeys = None,
     sensitivity: Sensitivity = False,
@@ -184,12 +184,12 @@ def command(
         ctx, on, nodes, policy, frequency, memory_slowdown, tuple(region or ()), threads, independent_runs, timeline,
         goal, out, as_json, repeat, first_reads, as_csv,
     )  # fmt: skip
-    what = what or []
-    course = OutcomeSource(live_outcomes=not replay_outcomes, clock=virtual_wtime)
-    live = is_command(what) and not (valgrind or mpi)
+    program = program or []
+    course = OutcomeSource(simulates_outcomes=not replay_outcomes, simulates_clock=virtual_wtime)
+    live = is_command(program) and not (valgrind or mpi)
     if virtual_wtime and (replay_outcomes or not live):
         raise UsageError(
-            "--virtual-wtime is for a command that asks its simulation", "leave out --replay-outcomes and --valgrind"
+            "--virtual-wtime is for a command that its simulation drives", "leave out --replay-outcomes and --valgrind"
         )
     require_single_option(sweep=sweep, sensitivity=sensitivity)
     require_single_format(as_json, as_csv)
@@ -203,30 +203,32 @@ def command(
             {"--mpi": mpi, "--independent-runs": independent_runs, "--first-reads": first_reads, "--out": out,
              "--timeline": timeline, "--goal": goal, "a command": live},
         )  # fmt: skip
-        with provide_trace(what, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
-            _sweep(options, trace, sweep) if sweep else _repeat(options, trace, sensitivity=sensitivity)
+        with provide_trace(program, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
+            _simulate_sweep(options, trace, sweep) if sweep else _simulate_repeatedly(
+                options, trace, sensitivity=sensitivity
+            )
     elif mpi:
-        _on_shards(options, what, valgrind)
+        _simulate_on_shards(options, program, valgrind)
     elif live and independent_runs and not replay_outcomes:
         if keep or out:
             raise UsageError("--independent-runs runs the command several times", "--keep and --out are for one run")
         from nearfield.cli.replay_tables import print_runs, runs_as_dict
 
         with program_output_to_stderr(as_json):
-            runs = simulate_independently(what, _choose(options, SingleShard()), course)
+            runs = simulate_independently(program, _make_simulation_parameters(options, SingleShard()), course)
         if as_json:
             print(json.dumps(runs_as_dict(runs), indent=1))
         else:
-            print_runs(runs, shlex.join(what))
+            print_runs(runs, shlex.join(program))
         _print_assumptions(options, runs[0].cluster)
     elif live and not independent_runs:
         with program_output_to_stderr(as_json):
-            done = simulate_live(what, keep, _choose(options, SingleShard()), course)
-        _print_result(options, done)
+            result = simulate_live(program, keep, _make_simulation_parameters(options, SingleShard()), course)
+        _print_result(options, result)
     else:
-        chosen = _choose(options, SingleShard())
-        with provide_trace(what, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
-            _print_result(options, simulate_trace(trace, chosen, SingleShard()))
+        parameters = _make_simulation_parameters(options, SingleShard())
+        with provide_trace(program, keep, valgrind=valgrind, prints_data=as_json or as_csv) as trace:
+            _print_result(options, simulate_trace(trace, parameters, SingleShard()))
 
 
 _ANOTHER_FILE = "name another file, in a folder that you may write"
@@ -254,19 +256,19 @@ class _Options:
     as_csv: bool
 
 
-def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
+def _simulate_sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
     """Simulates the trace once for each combination of the swept values, and prints the times."""
     from nearfield.cli.run_variants import simulate_variants
     from nearfield.cli.sweep_tables import print_program_sweep, program_sweep_as_dict, program_sweep_rows
     from nearfield.machine.sweep import parse_sweep, setting_combinations, with_settings
     from nearfield.measure.sim.mpi_shards import SingleShard
 
-    chosen = _choose(options, SingleShard())
-    machine = chosen.cluster_of(len(trace.streams())).machine
+    parameters = _make_simulation_parameters(options, SingleShard())
+    machine = parameters.cluster_of(len(trace.streams())).machine
     settings = setting_combinations(parse_sweep(text, machine) for text in sweep)
     machines = [with_settings(machine, setting) for setting in settings]  # before anything is simulated
-    done = simulate_variants(trace, chosen, machines, options.repeat)
-    found = [(setting, one) for setting, one in zip(settings, done.by_machine, strict=True) if one]
+    result = simulate_variants(trace, parameters, machines, options.repeat)
+    found = [(setting, one) for setting, one in zip(settings, result.by_machine, strict=True) if one]
     if found:
         finished, results = [setting for setting, _ in found], [one for _, one in found]
         if options.as_csv:
@@ -276,11 +278,11 @@ def _sweep(options: _Options, trace: Trace, sweep: list[str]) -> None:
         else:
             print_program_sweep(trace.metadata.command, finished, results)
         _print_assumptions(options, results[0].cluster)
-    if done.exit_code:
-        raise typer.Exit(done.exit_code)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
 
 
-def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
+def _simulate_repeatedly(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
     """Simulates the trace as often as --repeat says, with `sensitivity` also for each change of an uncertain value, and
     prints the times, with error bars."""
     from nearfield.cli.replay_tables import as_dict, print_replay
@@ -292,13 +294,13 @@ def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
     from nearfield.observe.sensitivity import sensitivity_of_program
     from nearfield.observe.summary import missing_function_names_advice
 
-    chosen = _choose(options, SingleShard())
-    machine = chosen.cluster_of(len(trace.streams())).machine
+    parameters = _make_simulation_parameters(options, SingleShard())
+    machine = parameters.cluster_of(len(trace.streams())).machine
     uncertainty = uncertainty_of(machine) if sensitivity else None
     variations = uncertainty.variations if uncertainty else ()
     machines = [machine, *(with_settings(machine, ((one.key, one.other),)) for one in variations)]
-    done = simulate_variants(trace, chosen, machines, options.repeat)
-    base, *others = done.by_machine
+    result = simulate_variants(trace, parameters, machines, options.repeat)
+    base, *others = result.by_machine
     results = [one for one in others if one]
     if base:
         found = None
@@ -307,40 +309,42 @@ def _repeat(options: _Options, trace: Trace, *, sensitivity: bool) -> None:
         if options.as_json:
             print(json.dumps(as_dict(base) | ({"sensitivity": program_as_dict(found)} if found else {}), indent=1))
         else:
-            print_replay(base, trace.metadata.command, done.seconds, decided=False, simulations=done.simulations)
+            print_replay(
+                base, trace.metadata.command, result.seconds, decides_outcomes=False, simulations=result.simulations
+            )
             if found:
                 print_program_sensitivity(found, base.cluster.slowdowns)
-        if lack := missing_function_names_advice(done.named_lines):
+        if lack := missing_function_names_advice(result.named_lines):
             err.print(f"nearfield: {escape(lack)}")
         _print_assumptions(options, base.cluster)
-    if done.exit_code:
-        raise typer.Exit(done.exit_code)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
 
 
-def _on_shards(options: _Options, what: list[str], valgrind: bool) -> None:
+def _simulate_on_shards(options: _Options, program: list[str], valgrind: bool) -> None:
     from nearfield.cli.run_simulation import simulate_trace
     from nearfield.measure.sim.mpi_shards import MpiShards
 
     with MpiShards() as shards:
-        trace = shards.run_on_all(lambda: _trace_of(what, valgrind))
-        chosen = shards.run_on_all(lambda: _choose(options, shards))
-        done = simulate_trace(trace, chosen, shards)
-        shards.run_on_all(lambda: None if shards.shard_index else _print_result(options, done))
+        trace = shards.run_on_all(lambda: _provide_shard_trace(program, valgrind))
+        parameters = shards.run_on_all(lambda: _make_simulation_parameters(options, shards))
+        result = simulate_trace(trace, parameters, shards)
+        shards.run_on_all(lambda: None if shards.shard_index else _print_result(options, result))
 
 
-def _trace_of(what: list[str], valgrind: bool) -> Trace:
+def _provide_shard_trace(program: list[str], valgrind: bool) -> Trace:
     """Returns the trace that all processes of the MPI job read. Raises UsageError for a command, which cannot be
     observed by several processes."""
     from nearfield.cli.trace_argument import provide_trace
 
-    if what and (len(what) != 1 or not Path(what[0]).is_dir()):
+    if program and (len(program) != 1 or not Path(program[0]).is_dir()):
         observe = own_command.command_line("observe", "-o", "trace", "--", "COMMAND")
-        raise UsageError(f"--mpi takes a trace that is there, not {' '.join(what)}", f"first: {observe}")
-    with provide_trace(what, None, valgrind=valgrind) as trace:
+        raise UsageError(f"--mpi takes a trace that is there, not {' '.join(program)}", f"first: {observe}")
+    with provide_trace(program, None, valgrind=valgrind) as trace:
         return trace
 
 
-def _choose(options: _Options, shards: SingleShard) -> SimulationParameters:
+def _make_simulation_parameters(options: _Options, shards: SingleShard) -> SimulationParameters:
     """Returns the simulation that the options describe. Raises NearfieldError if it is impossible, or if the --out
     folder cannot be written."""
     from nearfield import profile
@@ -414,7 +418,7 @@ def _require_whole_program(options: _Options) -> None:
         raise UsageError("--timeline and --goal name one file", "name two")
 
 
-def _print_result(options: _Options, done: SimulationResult) -> None:
+def _print_result(options: _Options, result: SimulationResult) -> None:
     """Prints the result of the simulation, and saves it if --out is given."""
     from nearfield.cli.first_read_table import first_reads_as_dict, print_first_reads
     from nearfield.cli.replay_tables import as_dict, print_replay
@@ -422,33 +426,33 @@ def _print_result(options: _Options, done: SimulationResult) -> None:
     from nearfield.observe.replay_profile import save_replay
     from nearfield.observe.summary import missing_function_names_advice
 
-    found = RepeatedReplay((done.found,))
+    repeated_replay = RepeatedReplay((result.replay,))
     if options.as_json:
-        more = first_reads_as_dict(done.found) if options.first_reads else {}
-        print(json.dumps(as_dict(found) | more, indent=1))
+        more = first_reads_as_dict(result.replay) if options.first_reads else {}
+        print(json.dumps(as_dict(repeated_replay) | more, indent=1))
     else:
-        print_replay(found, done.command, done.seconds, decided=done.decided)
+        print_replay(repeated_replay, result.command, result.seconds, decides_outcomes=result.decides_outcomes)
         if options.first_reads:
-            print_first_reads(done.found)
-    if lack := missing_function_names_advice(done.named_lines):
+            print_first_reads(result.replay)
+    if lack := missing_function_names_advice(result.named_lines):
         err.print(f"nearfield: {escape(lack)}")
-    _print_assumptions(options, done.found.cluster)
-    _write_schedules(options, done)
+    _print_assumptions(options, result.replay.cluster)
+    _write_schedules(options, result)
     if out := options.out:
-        save_replay(out, done.found, own_command.original_command_line(), done.seconds)
+        save_replay(out, result.replay, own_command.original_command_line(), result.seconds)
         err.print(f"profile: [bold]{escape(str(out))}[/bold]   next: {escape(own_command.command_line('report', out))}")
 
 
-def _write_schedules(options: _Options, done: SimulationResult) -> None:
+def _write_schedules(options: _Options, result: SimulationResult) -> None:
     """Writes the files of --timeline and --goal."""
     from nearfield.observe.goal import to_goal
     from nearfield.observe.timeline import simulated_timeline
 
     if options.timeline:
-        atomic_write(options.timeline, simulated_timeline(done.found), _ANOTHER_FILE)
+        atomic_write(options.timeline, simulated_timeline(result.replay), _ANOTHER_FILE)
         err.print(f"timeline: [bold]{escape(str(options.timeline))}[/bold]   next: open it at https://ui.perfetto.dev")
     if options.goal:
-        text, network = to_goal(done.found, done.command)
+        text, network = to_goal(result.replay, result.command)
         atomic_write(options.goal, text, _ANOTHER_FILE)
         err.print(
             f"schedule: [bold]{escape(str(options.goal))}[/bold]   next: convert it by ATLAHS's txt2bin, then run its "

@@ -123,14 +123,14 @@ def command(
     memory = Memory(on, parse_factors(memory_slowdown))
     choice = TraceSelection(format_, skip, limit, instructions, chase)
     if sweep:
-        _sweep(memory, choice, files, sweep, as_json, as_csv)
+        _simulate_sweep(memory, choice, files, sweep, as_json, as_csv)
         return
     with InterruptGuard() as stop:
         run = TraceRun(memory, choice, stop.run)
         begun = time.monotonic()
-        whole = _read(run, files, stop)
+        whole = _read_traces(run, files, stop)
         seconds = time.monotonic() - begun
-        varied = _vary(run, files, stop) if sensitivity and whole else None
+        varied = _compute_sensitivity(run, files, stop) if sensitivity and whole else None
     if as_json:
         print(json.dumps(as_dict(run, files, seconds, whole) | _sensitivity_as_dict(varied), indent=1))
     else:
@@ -145,7 +145,7 @@ def command(
         raise typer.Exit(stop.exit_code)
 
 
-def _sweep(
+def _simulate_sweep(
     memory: Memory, choice: TraceSelection, files: list[str], sweep: list[str], as_json: bool, as_csv: bool
 ) -> None:
     """Simulates the traces once for each combination of the swept values, and prints the results. If interrupted,
@@ -196,7 +196,7 @@ def _progress_of_machines(display: ProgressDisplay) -> Callable[[int, int], None
     return lambda done, of: display(Progress(f"{done} of {of} machines with another value", done / of))
 
 
-def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
+def _read_traces(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
     """Simulates the accesses of all traces. Returns False if interrupted."""
     try:
         for name in files:
@@ -206,7 +206,7 @@ def _read(run: TraceRun, files: list[str], stop: InterruptGuard) -> bool:
     return True
 
 
-def _vary(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensitivity | None:
+def _compute_sensitivity(run: TraceRun, files: list[str], stop: InterruptGuard) -> TraceSensitivity | None:
     """Simulates the traces once for each change of an uncertain value. Returns the error bars; None if interrupted."""
     from nearfield.measure.sim import pool
     from nearfield.simulate.sensitivity import sensitivity_of_trace

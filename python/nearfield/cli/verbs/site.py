@@ -70,7 +70,7 @@ def command(
         raise UsageError("--off needs a reason, which users see", 'for example --off "maintenance"')
     prefix = prefix.absolute()
     if rules:
-        _report(prefix, sites.install_site(prefix, _load(rules)))
+        _print_written_rules(prefix, sites.install_site(prefix, _load_rules_of_nodes(rules)))
     if log:
         sites.create_log_file(Path(log))
     for key, value, is_given in (
@@ -83,12 +83,12 @@ def command(
     if as_json:
         print(json.dumps(_as_dict(site), indent=2))
     else:
-        _print(site)
+        _print_site(site)
     if site.problems:
-        raise ProfileError(site.problems[0], "mend or remove this file; processes do not use it")
+        raise ProfileError(site.problems[0], "correct or remove this file; processes do not use it")
 
 
-def _load(paths: list[Path]) -> list[Rules]:
+def _load_rules_of_nodes(paths: list[Path]) -> list[Rules]:
     """Returns the rules of all files, and of all files of folders. Of two that differ in the MPI's patch version only,
     the newer one is returned. Raises UsageError for two files of the same MPI and type of node."""
     from nearfield.apply.site import make_node_rules
@@ -114,9 +114,9 @@ def _load(paths: list[Path]) -> list[Rules]:
     return [rules for _, rules in found.values()]
 
 
-def _report(prefix: Path, written: list[NodeRules]) -> None:
+def _print_written_rules(prefix: Path, node_rules: list[NodeRules]) -> None:
     """Prints what was written, what was left out, and what may surprise."""
-    for one in written:
+    for one in node_rules:
         err.print(f"written: [bold]{escape(str(prefix / 'rules.d' / one.name))}[/bold]")
         if one.left_out:
             err.print(f"  left out, since nodes of one job must agree on them: {escape(', '.join(one.left_out))}")
@@ -136,10 +136,10 @@ def _as_dict(site: Site) -> dict[str, object]:
     }
 
 
-def _print(site: Site) -> None:
+def _print_site(site: Site) -> None:
     console = Terminal()
     if site.rules:
-        console.print(_table(site))
+        console.print(_make_site_table(site))
     else:
         console.print(f"there are no rules in {escape(str(site.prefix / 'rules.d'))}")
     if reason := site.settings.get("off"):
@@ -151,7 +151,7 @@ def _print(site: Site) -> None:
         err.print(f"[yellow]not used:[/yellow] {escape(problem)}")
 
 
-def _table(site: Site) -> Table:
+def _make_site_table(site: Site) -> Table:
     table = Table(
         Column("MPI", key=True), Column("processor", key=True), Column("caches"), Column("distances", prose=True),
         Column("sets", prose=True), Column("this node"),

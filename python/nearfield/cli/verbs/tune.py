@@ -41,7 +41,9 @@ _Resume = Annotated[
 ]
 _ConfirmBest = Annotated[
     bool,
-    typer.Option("--confirm-best", help="With --resume: try nothing new, confirm the best so far, and keep it."),
+    typer.Option(
+        "--confirm-best", help="With --resume: confirm the best settings so far as rules, without further trials."
+    ),
 ]
 _Memory = Annotated[str, typer.Option(help="Limit of the shared memory per rank that a rule takes.", metavar="BYTES")]
 _MaxRegression = Annotated[
@@ -78,7 +80,7 @@ def command(
     native: Annotated[
         bool,
         typer.Option(
-            "--native", help="With --collectives: search the MPI's own algorithms, for programs that load nothing."
+            "--native", help="With --collectives: search the MPI's own algorithms, which need no preloaded library."
         ),
     ] = False,
     ranks: Annotated[
@@ -91,7 +93,9 @@ def command(
     calls: Annotated[
         Path | None,
         typer.Option(
-            "--calls", metavar="FILE", help="With --collectives: only what the program of this `run --learn` calls."
+            "--calls",
+            metavar="FILE",
+            help="With --collectives: only the collectives that `run --learn` counted in a program.",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rules as JSON too.")] = False,
@@ -124,22 +128,24 @@ def command(
     MPI fails, the others are tuned all the same, and the exit code is not 0.
 
     With `--collectives`, the collectives of one node are measured instead: nearfield's own algorithms against the
-    MPI's, by operation, number of ranks and length, alternately in one process. What is best is added to the rules, and
-    `run` then loads it. Where the data do not show that nearfield's algorithm is as fast, the MPI's own is kept.
+    MPI's, by operation, number of ranks and length, alternately in one process. The best algorithms are added to the
+    rules, and `run` then preloads them. If the data do not show that nearfield's algorithm is as fast, the rules select
+    the MPI's own.
     Without --budget this takes about a minute for each number of ranks. With --hostfile, the collectives of
     communicators that span these nodes are measured, with --ranks on each; nodes are expected to be like this one.
 
-    With `--collectives --calls DEFAULT_RULES_FILE`, only what one program spends time in is measured: operations,
-    numbers of ranks and lengths that `nearfield run --learn DEFAULT_RULES_FILE` has counted. What the rules say of
-    other lengths stays.
+    With `--collectives --calls DEFAULT_RULES_FILE`, only the collectives of one program are measured: the operations,
+    numbers of ranks and lengths that `nearfield run --learn DEFAULT_RULES_FILE` has counted. The rules of other lengths
+    do not change.
 
-    With `--collectives --native`, the MPI's own algorithms are measured against the one that the MPI chooses, in
-    programs that load nothing. Results are checked, and only what surely gains again in launches with the MPI's own
-    files or variables is kept. `run` sets these, and `export --collectives DEFAULT_RULES_FOLDER` writes them. This
-    takes two minutes for each number of ranks, and five for Intel MPI, whose algorithms need a launch each.
+    With `--collectives --native`, the MPI's own algorithms are measured against the one that the MPI chooses, without a
+    preloaded library. Results are checked, and the rules select only algorithms that are significantly faster again in
+    launches with the MPI's own files or variables. `run` sets these, and `export --collectives DEFAULT_RULES_FOLDER`
+    writes them. This takes two minutes for each number of ranks, and five for Intel MPI, whose algorithms need a launch
+    each.
 
-    Ctrl-C during a tune of collectives saves what is decided; the same command goes on after the launches that were
-    finished, and --overwrite starts anew.
+    If Ctrl-C interrupts a tune of collectives, the decided rules are saved. The same command continues after the
+    launches that were finished; --overwrite starts again.
 
     Next: `nearfield run -- mpirun ...`, `nearfield compare -- mpirun ...`, `nearfield export`.
 
@@ -276,8 +282,8 @@ def _tune_one(out: Path, options: TuneOptions, as_json: bool) -> None:
             if not (unfinished.count_trials() or unfinished.is_undecided()):
                 unfinished.remove_file()
             elif unfinished.path.exists():
-                again = "" if rules and rules.undecided else f". To go on: {_resuming(out)}"
-                err.print(escape(f"kept: {unfinished.describe_content()} in {unfinished.path}{again}"))
+                again = "" if rules and rules.undecided else f". To continue: {_resume_command_line(out)}"
+                err.print(escape(f"saved: {unfinished.describe_content()} in {unfinished.path}{again}"))
     if rules is None:
         if not unfinished.count_trials():
             err.print("ended before anything was measured")
@@ -298,19 +304,20 @@ def _print_next_steps(rules: Rules, out: Path) -> None:
     if is_saved(rules):
         err.print(f"rules: [bold]{escape(str(out))}[/bold]")
     elif out.exists():
-        err.print(escape(f"{out} is of an earlier tune, and stays as it was"))
+        err.print(escape(f"{out} is of an earlier tune, and is not changed"))
     if rules.has_any_setting:
         err.print(f"next: {escape(run_command_line(out))}")
     if rules.undecided:
-        err.print(f"next: {escape(_resuming(out))}")
+        err.print(f"next: {escape(_resume_command_line(out))}")
         if any(one.seen for one in rules.undecided):
             err.print(
-                f"or, for rules of the best so far in less than a minute: {escape(_resuming(out))} --confirm-best"
+                "or, for rules of the best so far in less than a minute: "
+                f"{escape(_resume_command_line(out))} --confirm-best"
             )
         raise typer.Exit(NOT_DECIDED_EXIT_CODE)
 
 
-def _resuming(out: Path) -> str:
+def _resume_command_line(out: Path) -> str:
     return own_command.command_line("tune", "--resume", "-o", out)
 
 
@@ -333,14 +340,14 @@ def print_rules(rules: Rules) -> None:
         console.print(f"[bold]{rule.distance}[/bold]: {gained}")
         if brief := rule.few_launches_note():
             console.print(f"  [yellow]{brief}[/yellow]")
-        console.print(_ranges(rule))
+        console.print(_make_range_table(rule))
         if best := rule.gaining_range():
             span = format_size_range(best.from_bytes, best.to_bytes)
             console.print(f"  for messages of [bold]{span}[/bold]: {gain_text(best.gain)}")
         if slower := rule.slower_points():
             losses = ", ".join(f"{p.pattern} of {format_bytes(p.size_bytes)} {p.gain.value:.2f}x" for p in slower)
             console.print(f"  slower: {losses}")
-        console.print("  " + ", ".join(f"{name} = {_value(value)}" for name, value in rule.parameters.items()))
+        console.print("  " + ", ".join(f"{name} = {_format_value(value)}" for name, value in rule.parameters.items()))
         if rule.memory_per_rank_bytes:
             cost = format_bytes(rule.memory_per_rank_bytes)
             console.print(f"[dim]  shared memory: {cost} per rank at {rule.at_ranks_per_node} ranks per node[/dim]")
@@ -352,7 +359,7 @@ def _print_rejected(console: Terminal, rule: RuleTable) -> None:
         console.print(f"  there is more: {rule.beyond}")
 
 
-def _ranges(rule: RuleTable) -> Table:
+def _make_range_table(rule: RuleTable) -> Table:
     table = Table(Column("sizes", key=True), *map(Column, ("all", *rule.message_patterns())))
     for one in rule.range:
         cells = [rule.format_pattern_gain(pattern, one) for pattern in rule.message_patterns()]
@@ -365,5 +372,5 @@ def gain_text(gain: Any) -> str:
     return f"{gain.value:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
 
 
-def _value(value: int | str) -> str:
+def _format_value(value: int | str) -> str:
     return format_bytes(value) if isinstance(value, int) and value >= 1024 else str(value)

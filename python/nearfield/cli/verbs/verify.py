@@ -40,7 +40,7 @@ def command(
         str, typer.Option(metavar="SHARE", help="By how much a scenario's times may be slower in the geometric mean.")
     ] = "5%",
     mpi_name: Mpi = None,
-    out: Annotated[Path | None, out_option(help="Keep what is measured now as a profile.")] = None,
+    out: Annotated[Path | None, out_option(help="Save the new measurements as a profile.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say in half a minute whether this node is as fast as when a profile was made, for example after maintenance.
@@ -70,13 +70,13 @@ def command(
     before = load(profile)
     if before.run.backend != "live":
         raise UsageError(f"{profile} was simulated", "name a profile that was measured on this kind of node")
-    request = _request(before, mpi_name)
+    request = _make_same_request(before, mpi_name)
     with OwnedFolder("nearfield-verify-") as temporary:
         begun = time.monotonic()
         for attempt in count():
-            now = _measure(out or Path(temporary) / "now", request, overwrite=attempt > 0)
+            now = _measure_again(out or Path(temporary) / "now", request, overwrite=attempt > 0)
             comparison = compare_records(
-                _only(before, request), now.records, (before.run, now.run), limits.max_slowdown
+                _select_requested_records(before, request), now.records, (before.run, now.run), limits.max_slowdown
             )
             gate = judge_slowdown(comparison, (before.run, now.run), limits)
             if gate.verdict != "not decided" or time.monotonic() - begun > MAX_START_S:
@@ -84,50 +84,50 @@ def command(
         if as_json:
             print(json.dumps(_as_dict(before, now, gate), indent=1))
         else:
-            _print(before, now, gate)
+            _print_comparison(before, now, gate)
         for line in tables.gate_lines(gate):
             print(line, file=sys.stderr)
         if gate.verdict == "not decided":
-            err.print("[dim]try again when nothing else runs on this node[/dim]")
+            err.print("[dim]try again when no other program runs on this node[/dim]")
     raise typer.Exit(tables.EXIT_CODES[gate.verdict])
 
 
-def _request(before: Profile, mpi_name: str | None) -> Request:
+def _make_same_request(baseline: Profile, mpi_name: str | None) -> Request:
     """Returns what to measure: the scenarios and sizes that the profile has, under its MPI unless another is named."""
     from nearfield import mpi
     from nearfield.measure import Request
     from nearfield.measure.request import parse_filter
 
-    have = set(before.records["scenario"])
+    have = set(baseline.records["scenario"])
     if not have.intersection(SCENARIOS):
         raise ProfileError(
-            f"{before.path} has neither {' nor '.join(SCENARIOS)}",
+            f"{baseline.path} has neither {' nor '.join(SCENARIOS)}",
             f"make one: {own_command.command_line('probe', '--quick')}",
         )
-    sizes = set(before.records["size_bytes"].drop_nulls())
-    name = mpi_name or _same_mpi(before).name
+    sizes = set(baseline.records["size_bytes"].drop_nulls())
+    name = mpi_name or _find_same_mpi(baseline).name
     return Request(
         tier="quick", budget_s=BUDGET_S, launches=LAUNCHES, scenarios=tuple(one for one in SCENARIOS if one in have),
         sizes=tuple(size for size in SIZES if size in sizes) or tuple(sorted(sizes)[:4]), mpi=mpi.choose_mpi(name).name,
         only=(parse_filter(f"pingpong:state={STATE}"),) if "pingpong" in have else (),
-        preferred_latencies_ns={one.pair or "": one.c2c_latency_ns for one in before.run.place if one.used},
+        preferred_latencies_ns={one.pair or "": one.c2c_latency_ns for one in baseline.run.place if one.used},
     )  # fmt: skip
 
 
-def _same_mpi(before: Profile) -> Installation:
+def _find_same_mpi(baseline: Profile) -> Installation:
     """Returns the MPI of the profile, in another version if that one is not here any more, as after an update."""
     from nearfield import mpi
 
-    family, version = before.run.mpi.family, before.run.mpi.version
+    family, version = baseline.run.mpi.family, baseline.run.mpi.version
     found = [one for one in mpi.find_usable_mpis() if one.family == family]
     if not found:
-        raise UsageError(f"{before.path} is of {family} {version}, which is not here", "name another one with --mpi")
+        raise UsageError(f"{baseline.path} is of {family} {version}, which is not here", "name another one with --mpi")
     return next((one for one in found if one.version == version), found[0])
 
 
-def _only(before: Profile, request: Request) -> pl.DataFrame:
+def _select_requested_records(baseline: Profile, request: Request) -> pl.DataFrame:
     """Returns the records of the profile that are measured again."""
-    records = before.records  # has a column only if some scenario of the profile has this parameter
+    records = baseline.records  # has a column only if some scenario of the profile has this parameter
     of_size = records["size_bytes"].is_in(list(request.sizes)) | records["size_bytes"].is_null()
     if "kind" in records.columns:
         of_size |= (records["kind"] == "flag").fill_null(False)
@@ -137,7 +137,7 @@ def _only(before: Profile, request: Request) -> pl.DataFrame:
     return records.filter(chosen)
 
 
-def _measure(folder: Path, request: Request, *, overwrite: bool) -> Profile:
+def _measure_again(folder: Path, request: Request, *, overwrite: bool) -> Profile:
     """Measures, saves and returns a profile. With `overwrite`, it replaces the one that is in the folder."""
     from nearfield.measure.live.session import probe
     from nearfield.profile import load
@@ -148,17 +148,17 @@ def _measure(folder: Path, request: Request, *, overwrite: bool) -> Profile:
     if outcome.stop_signal:
         raise typer.Exit(outcome.exit_code)
     if not outcome.is_saved:
-        raise MeasurementError("nothing was measured in time", "try again when nothing else runs on this node")
+        raise MeasurementError("nothing was measured in time", "try again when no other program runs on this node")
     return load(folder)
 
 
-def _print(before: Profile, now: Profile, gate: GateResult) -> None:
+def _print_comparison(baseline: Profile, remeasured: Profile, gate: GateResult) -> None:
     """Prints what differs in the set-up, and the verdict on each scenario."""
     from nearfield.profile.differences import profile_differences
 
     console = Terminal()
-    if changed := profile_differences(before, now):
-        table = Table(Column("what differs", key=True), Column("then"), Column("now"))
+    if changed := profile_differences(baseline, remeasured):
+        table = Table(Column("difference", key=True), Column("then"), Column("now"))
         for words in changed:
             table.add_row(*map(escape, map(str, words)))
         console.print(table)
@@ -167,25 +167,26 @@ def _print(before: Profile, now: Profile, gate: GateResult) -> None:
         ratio = format_ratio(one.geometric_mean) if one.geometric_mean else "-"
         table.add_row(name, f"{one.stable} of {one.times} stable", ratio, escape(one.reason or one.verdict))
     console.print(table)
-    console.print(f"[bold]{escape(_verdict(before, gate))}[/bold]")
+    console.print(f"[bold]{escape(_format_verdict(baseline, gate))}[/bold]")
 
 
-def _verdict(before: Profile, gate: GateResult) -> str:
-    then = f"{before.run.created:%Y-%m-%d %H:%M}"
+def _format_verdict(baseline: Profile, gate: GateResult) -> str:
+    then = f"{baseline.run.created:%Y-%m-%d %H:%M}"
     if gate.verdict == "not decided":
         return f"cannot tell whether this node is as fast as on {then}"
     return f"this node is {'slower than' if gate.verdict == 'slower' else 'as fast as'} on {then}"
 
 
-def _as_dict(before: Profile, now: Profile, gate: GateResult) -> dict[str, object]:
+def _as_dict(baseline: Profile, remeasured: Profile, gate: GateResult) -> dict[str, object]:
     from nearfield.cli.diff_tables import gate_as_dict
     from nearfield.profile.differences import profile_differences
 
     return {
-        "profile": str(before.path),
-        "created": before.run.created.isoformat(),
+        "profile": str(baseline.path),
+        "created": baseline.run.created.isoformat(),
         "differences": [
-            {"what": what, "then": then, "now": today} for what, then, today in profile_differences(before, now)
+            {"what": what, "then": then, "now": today}
+            for what, then, today in profile_differences(baseline, remeasured)
         ],
         "gate": gate_as_dict(gate),
     }

@@ -31,14 +31,14 @@ from nearfield.measure.live.lines import (
 from nearfield.measure.live.switches import DetectedSwitch
 from nearfield.measure.request import Tier
 from nearfield.measure.row import Row, identity_columns, missing_value_columns, value_columns
-from nearfield.profile.schema import Place, Skipped
+from nearfield.profile.schema import Place, SkippedMeasurement
 
 # Units of metrics that are exact, unlike times.
 EXACT_UNITS = ("count", "bytes", "share")
-MIN_INTERVAL_SAMPLES = 6  # fewer samples give no 95 % interval of the median
+MIN_SAMPLES_FOR_INTERVAL = 6  # fewer samples give no 95 % interval of the median
 
 
-class Visit(NamedTuple):
+class CaseVisit(NamedTuple):
     """Consecutive samples of a case, and the core-to-core latency in ns that was measured next to them: 0 if it was not
     measured, None if the cores migrated between the measurements before and after the samples."""
 
@@ -57,7 +57,7 @@ class SampleSeries:
     the measurement (src/probe/cpu_interference.hpp) decides this, never the value of a sample."""
 
     unit: str
-    visits_by_launch: list[list[Visit]] = field(default_factory=list)
+    visits_by_launch: list[list[CaseVisit]] = field(default_factory=list)
     disturbed_samples: list[list[float]] = field(default_factory=list)
     is_oversubscribed: bool = False
     pair: str | None = None  # the pair of ranks that all launches have in common
@@ -71,12 +71,12 @@ class SampleSeries:
             [visit.samples for visit in visits if _is_at_place(visit, place)] for visits in self.visits_by_launch
         ]
         if (
-            _count_samples(at_place) >= MIN_INTERVAL_SAMPLES
+            _count_samples(at_place) >= MIN_SAMPLES_FOR_INTERVAL
             or _count_samples(at_place) == _count_samples(undisturbed_launches)
             and not any(self.disturbed_samples)
         ):
             return at_place, ""
-        if _count_samples(undisturbed_launches) >= MIN_INTERVAL_SAMPLES or not any(self.disturbed_samples):
+        if _count_samples(undisturbed_launches) >= MIN_SAMPLES_FOR_INTERVAL or not any(self.disturbed_samples):
             return undisturbed_launches, "the cores were at another place than during most of the measurements"
         pooled = [
             [*visits, others] for visits, others in zip(undisturbed_launches, self.disturbed_samples, strict=True)
@@ -90,7 +90,7 @@ class SampleSeries:
         return not self.undisturbed_samples() and not any(self.disturbed_samples)
 
 
-def _is_at_place(visit: Visit, place: tuple[float, float] | None) -> bool:
+def _is_at_place(visit: CaseVisit, place: tuple[float, float] | None) -> bool:
     latency_ns = visit.c2c_latency_ns
     if place is None or latency_ns == 0:
         return True
@@ -128,7 +128,7 @@ class CollectedOutput:
     missing_reasons: dict[SeriesKey, tuple[str, str]] = field(default_factory=dict)  # series -> (unit, reason)
     launch_lines: list[LaunchLine] = field(default_factory=list)
     switches: list[DetectedSwitch] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedMeasurement] = field(default_factory=list)
 
     def place_of_records(self, pair: str | None) -> tuple[float, float] | None:
         """Returns the place whose samples become the pair's records, as its lowest and highest core-to-core latency in
@@ -136,7 +136,8 @@ class CollectedOutput:
         return next(iter(self._places.get(pair, [])), None)
 
     def places(self) -> list[Place]:
-        """Returns the places of each pair of cores: the one of the records first, then the most frequent ones."""
+        """Returns the places (ranges of core-to-core latency) of each pair of cores: first the place where its records
+        were measured, then the others by frequency."""
         return [
             self._describe_place(pair, number) for pair, places in self._places.items() for number in range(len(places))
         ]
@@ -211,10 +212,10 @@ def collect_launches(
 
 
 def _collect_file(
-    job: LaunchJob, path: Path, finished: set[str], rank_kind_by_scenario: dict[str, str], output: CollectedOutput
+    job: LaunchJob, path: Path, finished_cases: set[str], rank_kind_by_scenario: dict[str, str], output: CollectedOutput
 ) -> None:
     lines = list(read_lines(path, job.budget_s_by_scenario))
-    unfinished = finished - _find_finished_scenarios(lines)
+    unfinished = finished_cases - _find_finished_scenarios(lines)
     group = job.group
     for line in lines:
         if isinstance(line, LaunchLine):
@@ -222,7 +223,9 @@ def _collect_file(
         elif isinstance(line, SwitchLine):
             output.switches.append(DetectedSwitch(group.pair, group.distance, line.kind, line.size_bytes))
         elif isinstance(line, SkippedLine):
-            output.skipped.append(Skipped(scenario=line.scenario, reason=line.reason, distance=group.distance))
+            output.skipped.append(
+                SkippedMeasurement(scenario=line.scenario, reason=line.reason, distance=group.distance)
+            )
         elif isinstance(line, (SamplesLine, StateLine, MissingLine)) and line.scenario not in unfinished:
             _collect_case(job, line, rank_kind_by_scenario, output)
 
@@ -249,14 +252,14 @@ def _collect_case(
         series.disturbed_samples.append([sample for sample in line.disturbed if sample is not None])
 
 
-def _group_by_visit(line: SamplesLine) -> list[Visit]:
+def _group_by_visit(line: SamplesLine) -> list[CaseVisit]:
     """Returns the samples grouped by visit, without missing samples (None)."""
-    grouped: dict[float, Visit] = {}
+    grouped: dict[float, CaseVisit] = {}
     numbers = line.visits or [0] * len(line.samples)
     latencies = line.c2c_latencies or [0.0] * len(line.samples)
     for sample, number, latency_ns in zip(line.samples, numbers, latencies, strict=True):
         if sample is not None:
-            grouped.setdefault(number, Visit([], latency_ns)).samples.append(sample)
+            grouped.setdefault(number, CaseVisit([], latency_ns)).samples.append(sample)
     return list(grouped.values())
 
 
@@ -306,7 +309,7 @@ def _row_of_series(
     elif not is_exact and not _native.is_stable(estimate, tier.max_stable_half_width):
         stable, note = False, _instability_reason(estimate, launches)
     low = max(0.0, estimate.low)  # the interval of a time of a few clock ticks may reach below 0
-    measured = value_columns(estimate.value, low, estimate.high, estimate.n, stable=stable, note=note)
+    measured = value_columns(estimate.value, low, estimate.high, estimate.n, is_stable=stable, note=note)
     return _identity_columns(key, series.unit) | measured
 
 
@@ -340,7 +343,8 @@ def _merge_start_skews(series: dict[SeriesKey, SampleSeries]) -> dict[SeriesKey,
             merged[key] = one
             continue
         merged_series = merged.setdefault(
-            key._replace(parameters=()), SampleSeries(one.unit, [[Visit([])]], is_oversubscribed=one.is_oversubscribed)
+            key._replace(parameters=()),
+            SampleSeries(one.unit, [[CaseVisit([])]], is_oversubscribed=one.is_oversubscribed),
         )
         merged_series.visits_by_launch[0][0].samples.extend(
             [*one.undisturbed_samples(), *chain(*one.disturbed_samples)]

@@ -33,17 +33,17 @@ class RunContext:
 
 
 def run_metadata(
-    context: RunContext, collection: CollectedOutput, rows: list[Row], skipped: dict[str, str]
+    context: RunContext, collection: CollectedOutput, rows: list[Row], skip_reasons: dict[str, str]
 ) -> dict[str, Any]:
-    """Returns the keyword arguments of `make_run` that only the live backend knows. `skipped` maps scenarios that could
-    not be launched to the reason."""
+    """Returns the keyword arguments of `make_run` that only the live backend knows. `skip_reasons` maps scenarios that
+    could not be launched to the reason."""
     header = collection.launch_lines[0]
     return {
         "mpi": _make_mpi_table(context, header),
         "host": capture_host(context.topology),
         "scenarios": [_copy_common_fields(s, schema.Scenario) for s in context.scenarios],
         "switch": add_steps(name_switches(collection.switches, header.variables), rows, header.variables),
-        "skipped": _collect_skipped(collection, skipped),
+        "skipped": _collect_skipped(collection, skip_reasons),
         "counters": _counter_availability(rows),
         "clock": schema.RunClock(
             resolution_ns=header.clock_resolution_ns,
@@ -71,9 +71,9 @@ def _make_mpi_table(context: RunContext, header: LaunchLine) -> schema.Mpi:
     )
 
 
-def _collect_skipped(collection: CollectedOutput, not_launched: dict[str, str]) -> list[schema.Skipped]:
+def _collect_skipped(collection: CollectedOutput, not_launched: dict[str, str]) -> list[schema.SkippedMeasurement]:
     """Returns every skipped scenario once, although each launch reports it."""
-    reasons = [schema.Skipped(scenario=name, reason=reason) for name, reason in not_launched.items()]
+    reasons = [schema.SkippedMeasurement(scenario=name, reason=reason) for name, reason in not_launched.items()]
     return list({(one.scenario, one.reason, one.distance): one for one in reasons + collection.skipped}.values())
 
 
@@ -82,7 +82,7 @@ def _counter_availability(rows: list[Row]) -> dict[str, str]:
     counted = {row["metric"]: "available" for row in rows if row["value"] is not None}
     missing = {row["metric"]: row["note"] for row in rows if row["value"] is None}
     states = missing | counted
-    return {name: states.get(name, "not counted: no scenario came to its end") for name in PERFORMANCE_COUNTERS}
+    return {name: states.get(name, "not counted: no scenario was completed") for name in PERFORMANCE_COUNTERS}
 
 
 def _copy_common_fields(line: Table, table_type: type[TableType]) -> TableType:

@@ -137,7 +137,7 @@ def run_job(
     return _read_result(job, output, finished, watcher.format_silence())
 
 
-def _read_result(job: LaunchJob, output: Path, finished: mpi.FinishedLaunch, silence_text: str = "") -> LaunchResult:
+def _read_result(job: LaunchJob, output: Path, launch: mpi.FinishedLaunch, silence_text: str = "") -> LaunchResult:
     """Returns the result of a launch from its output file and exit code. `silence_text` is the reason to report if the
     launch made no progress until its time-out."""
     num_missed, line = 0, None
@@ -149,27 +149,27 @@ def _read_result(job: LaunchJob, output: Path, finished: mpi.FinishedLaunch, sil
         elif isinstance(line, EndLine):
             reason = f"the time was over: {counted(num_missed, 'case')} not reached" if num_missed else None
             state: LaunchState = "stopped" if num_missed or line.type == "stopped" else "complete"
-            return LaunchResult(state, reason, finished.seconds, line.measuring_s, num_missed)
-    if job.group.hosts and not line and not finished.timed_out and not _match_rank_error(finished):
-        _raise_unreachable_hosts([host for host, _ in job.group.hosts], finished)
+            return LaunchResult(state, reason, launch.seconds, line.measuring_s, num_missed)
+    if job.group.hosts and not line and not launch.timed_out and not _match_rank_error(launch):
+        _raise_unreachable_hosts([host for host, _ in job.group.hosts], launch)
     # After an error of a rank, the launcher may hang until it times out; the error is then the cause.
-    reason = silence_text if finished.timed_out and not _match_rank_error(finished) else _describe_failure(finished)
-    return LaunchResult("failed", reason, finished.seconds)
+    reason = silence_text if launch.timed_out and not _match_rank_error(launch) else _describe_failure(launch)
+    return LaunchResult("failed", reason, launch.seconds)
 
 
-def _describe_failure(finished: mpi.FinishedLaunch) -> str:
-    rank_error = _match_rank_error(finished)
+def _describe_failure(launch: mpi.FinishedLaunch) -> str:
+    rank_error = _match_rank_error(launch)
     if rank_error and rank_error[1] in _REMEDY_BY_ERROR_KIND:
         _raise_error(rank_error[1], rank_error[2])
-    node = finished.first_ended_node
+    node = launch.first_ended_node
     first = f"the processes on node {node} ended first; " if node else ""
-    return f"{first}exit code {finished.exit_code}: {_find_error_line(finished) or finished.describe_silence}"
+    return f"{first}exit code {launch.exit_code}: {_find_error_line(launch) or launch.describe_silence}"
 
 
-def _match_rank_error(finished: mpi.FinishedLaunch) -> re.Match[str] | None:
+def _match_rank_error(launch: mpi.FinishedLaunch) -> re.Match[str] | None:
     """Returns the match of the error line that a rank printed: group 1 is the kind, group 2 the text; None if no rank
     printed one."""
-    return re.search(r"nearfield-probe: (\w+): (.*)", finished.stderr)
+    return re.search(r"nearfield-probe: (\w+): (.*)", launch.stderr)
 
 
 _REMEDY_BY_ERROR_KIND = {
@@ -195,11 +195,11 @@ _REMEDY_BY_HOST_ERROR = {
 }
 
 
-def _raise_unreachable_hosts(hosts: list[str], finished: mpi.FinishedLaunch) -> NoReturn:
+def _raise_unreachable_hosts(hosts: list[str], launch: mpi.FinishedLaunch) -> NoReturn:
     """Raises the error of a launch in which no rank started, with the message of ssh or the launcher, and a remedy."""
-    lines = finished.output_lines
+    lines = launch.output_lines
     remote = next((host for host in hosts if host != socket.gethostname()), hosts[0])
-    error_line = lines[0] if lines else finished.describe_silence
+    error_line = lines[0] if lines else launch.describe_silence
     remedy = "see whether this works: ssh {host} true"
     for pattern, other_remedy in _REMEDY_BY_HOST_ERROR.items():
         if matching_line := next((line for line in lines if re.search(pattern, line)), None):
@@ -211,10 +211,10 @@ def _raise_unreachable_hosts(hosts: list[str], finished: mpi.FinishedLaunch) -> 
     )
 
 
-def _find_error_line(finished: mpi.FinishedLaunch) -> str:
+def _find_error_line(launch: mpi.FinishedLaunch) -> str:
     """Returns the most informative line of the output: an error of the engine, otherwise a line that says how a rank
     ended, otherwise the last line; '' if there is no output."""
-    lines = finished.output_lines
+    lines = launch.output_lines
     for pattern in (r"^nearfield-probe:", r"signal|[Kk]illed|[Tt]erminat|EXIT CODE|[Aa]bort"):
         matching_lines = [line for line in lines if re.search(pattern, line)]
         if matching_lines:

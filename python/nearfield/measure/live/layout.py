@@ -131,7 +131,7 @@ def plan_groups(
             if (ranks or len(places)) >= min_ranks:
                 groups.append(_make_group(kind, topology, places, ranks or len(places)))
             elif ranks:
-                reason_by_kind[kind] = f"needs {min_ranks} ranks; --ranks asks for {ranks}"
+                reason_by_kind[kind] = f"needs {min_ranks} ranks; --ranks requests {ranks}"
             else:
                 verb = "is 1" if len(places) == 1 else f"are {len(places)}"
                 reason_by_kind[kind] = f"needs {min_ranks} free cores; there {verb}"

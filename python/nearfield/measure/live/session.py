@@ -154,8 +154,8 @@ class ProbeSession:
         if complete or not saved:
             self.checkpoint.remove_or_move_samples(self.out / "samples" if keep_samples and saved else None)
         if isinstance(failure, NodeLostError) and saved:
-            failure.message += f"; what was measured is in {self.out}"
-            failure.remedy = f"when the node is there again: {self._resume_command()}"
+            failure.message += f"; the measurements are in {self.out}"
+            failure.remedy = f"when the node is available again: {self._resume_command()}"
         if failure:
             raise failure
         self._raise_failed_launch(saved)
@@ -196,7 +196,7 @@ class ProbeSession:
         """Asks the engine, by a stop file, to end soon and to report its results. Returns False if the file cannot be
         written."""
         with suppress(OSError):  # stdout may be a pipe that was closed
-            self.report("stopping: saving what was measured (again to stop at once)")
+            self.report("stopping: saving the measurements (again to stop at once)")
         try:
             self.checkpoint.stop_file.touch()
         except OSError:
@@ -256,18 +256,18 @@ class ProbeSession:
             )
         )
 
-    def _raise_failed_launch(self, saved: bool) -> None:
+    def _raise_failed_launch(self, is_saved: bool) -> None:
         """Raises MeasurementError if a launch failed."""
         failed = [launch for launch in self.launches if launch.state == "failed"]
         if not failed:
             return
         cause = f"{len(failed)} of {len(self.launches)} launches failed ({failed[0].reason})"
-        if not saved:
+        if not is_saved:
             raise MeasurementError(
                 f"{cause}; nothing was measured", f"see whether this MPI works: {own_command.command_line('mpi')}"
             )
         raise MeasurementError(
-            f"{cause}; what was measured is in {self.out}",
+            f"{cause}; the measurements are in {self.out}",
             f"complete it with: {self._resume_command()}",
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from nearfield import _native
-from nearfield.profile.schema import Switch, SwitchKind
+from nearfield.profile.schema import ProtocolSwitch, SwitchKind
 
 STEP_FACTOR = 1.25  # minimum ratio of the growth at a step to the growth of the trend
 
@@ -37,13 +37,13 @@ class DetectedSwitch(NamedTuple):
     size_bytes: int
 
 
-def name_switches(detected: Iterable[DetectedSwitch], variables: dict[str, int]) -> list[Switch]:
-    """Returns one Switch per pair, kind and size, with the MPI_T variable that sets it. If launches disagree on the
-    size, the majority decides."""
+def name_switches(detected_switches: Iterable[DetectedSwitch], variables: dict[str, int]) -> list[ProtocolSwitch]:
+    """Returns one protocol switch per pair, kind and size, with the MPI_T variable that sets it. If launches disagree
+    on the size, the majority decides."""
     votes: dict[tuple[str, str | None, DetectableSwitchKind], list[int]] = {}
-    for one in detected:
+    for one in detected_switches:
         votes.setdefault((one.pair, one.distance, one.kind), []).append(one.size_bytes)
-    switches: list[Switch] = []
+    switches: list[ProtocolSwitch] = []
     for (pair, distance, kind), sizes in votes.items():
         for size in _majority_sizes(kind, sizes, variables):
             name = _variable_for_payload(kind, size, variables)
@@ -63,7 +63,9 @@ def _majority_sizes(kind: SwitchKind, sizes: list[int], variables: dict[str, int
     return (named or [agreed[(len(agreed) - 1) // 2]])[:1]
 
 
-def add_steps(switches: list[Switch], rows: list[dict[str, Any]], variables: dict[str, int]) -> list[Switch]:
+def add_steps(
+    switches: list[ProtocolSwitch], rows: list[dict[str, Any]], variables: dict[str, int]
+) -> list[ProtocolSwitch]:
     """Returns the switches, and a switch of kind "step" for every step of the ping-pong time that no protocol switch
     explains. If a switch explains a step, the step is appended to the evidence of the switch."""
     result = list(switches)
@@ -88,7 +90,7 @@ def _find_steps(curve: list[tuple[int, float]]) -> Iterable[tuple[int, int, floa
 
 
 def _explain_step(
-    switches: list[Switch],
+    switches: list[ProtocolSwitch],
     pair: str | None,
     distance: str | None,
     size_before: int,
@@ -132,6 +134,8 @@ def _make_switch(
     name: str | None,
     variables: dict[str, int],
     evidence: str,
-) -> Switch:
+) -> ProtocolSwitch:
     value = variables[name] if name else None
-    return Switch(pair=pair, distance=distance, kind=kind, bytes=size, name=name, value=value, evidence=evidence)
+    return ProtocolSwitch(
+        pair=pair, distance=distance, kind=kind, bytes=size, name=name, value=value, evidence=evidence
+    )

@@ -32,7 +32,7 @@ def message_records(machine: DescribedMachine, jobs: int, report: Report) -> pl.
     ]
 
     def simulate_costs() -> list[Row]:
-        report(f"simulating what messages cost on {machine.name}, once")
+        report(f"simulating the times of messages on {machine.name}, once")
         return simulate_rows(_select_cost_cases(machine), pool.make_runner_on_cores(jobs), report, jobs)
 
     return records.from_rows(disk_cache.get_or_compute("message-costs", cache_key, simulate_costs, ()))

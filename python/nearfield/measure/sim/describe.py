@@ -20,11 +20,11 @@ SkippedScenario = tuple[str, str | None, str]  # scenario, distance, reason
 # Parameters that any simulated scenario may have -> their summary.
 SUMMARY_BY_AXIS = {
     "nodes": "on how many nodes",
-    POLICY_COLUMN: "where the NIC puts incoming bytes; absent: as the machine's file says",
+    POLICY_COLUMN: "where the NIC puts incoming bytes; absent: as in the machine's file",
     SLOWDOWN_COLUMN: "how many times as slow memory is as the machine describes; absent: the number does not depend "
     "on it",
 }
-SWEPT_KEY_SUMMARY = "a key of the machine's file, over which a sweep went; absent: as the file says"
+SWEPT_KEY_SUMMARY = "a key of the machine's file, that a sweep varies; absent: as in the file"
 # Protocols between nodes that have an eager limit, beyond which a send waits for the posted receive.
 _PROTOCOLS_WITH_EAGER_LIMIT = ("eager-rendezvous", "buffered-synchronous")
 
@@ -58,7 +58,9 @@ def describe_machine(machine: DescribedMachine) -> schema.Machine:
     )
 
 
-def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[SkippedScenario]) -> dict[str, Any]:
+def run_metadata(
+    machine: DescribedMachine, rows: list[Row], skipped_scenarios: Iterable[SkippedScenario]
+) -> dict[str, Any]:
     """Returns the keyword arguments of `make_run` that only the sim backend knows."""
     distances = {row.get("distance") for row in rows}
     places = [place for place in all_places(machine) if place.distance in distances]
@@ -71,7 +73,8 @@ def run_metadata(machine: DescribedMachine, rows: list[Row], skipped: Iterable[S
         "scenarios": [describe_scenario(spec, [row for row in rows if row["scenario"] == spec.name])
                       for spec in scenarios().values()],
         "switch": [switch for place in places for switch in _eager_limit_switches(machine, place)],
-        "skipped": [schema.Skipped(scenario=s, distance=where, reason=why) for s, where, why in skipped],
+        "skipped": [schema.SkippedMeasurement(scenario=s, distance=where, reason=why)
+                    for s, where, why in skipped_scenarios],
         "counters": _counter_availability(rows),
     }  # fmt: skip
 
@@ -88,7 +91,7 @@ def _make_mpi_table(machine: DescribedMachine) -> schema.Mpi:
     )
 
 
-def _eager_limit_switches(machine: DescribedMachine, place: SimulatedPair) -> list[schema.Switch]:
+def _eager_limit_switches(machine: DescribedMachine, place: SimulatedPair) -> list[schema.ProtocolSwitch]:
     """Returns the eager limit in the machine's description as protocol switches of the pair at this place."""
     messaging = machine.messaging
     if messaging is None:
@@ -106,7 +109,7 @@ def _eager_limit_switches(machine: DescribedMachine, place: SimulatedPair) -> li
     kinds: list[schema.SwitchKind] = ["eager-limit", "single-copy"] if has_single_copy else ["eager-limit"]
     switch_fields = {"pair": place.pair, "distance": place.distance, "bytes": limit.value}
     return [
-        schema.Switch(kind=kind, evidence=f"the machine's description: messaging.{key}", **switch_fields)
+        schema.ProtocolSwitch(kind=kind, evidence=f"the machine's description: messaging.{key}", **switch_fields)
         for kind in kinds
     ]
 

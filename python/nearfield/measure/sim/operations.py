@@ -120,7 +120,7 @@ class OperationRequest:
         some_collective = any(name in collectives() for name in self.names)
         if some_collective and min(self.nodes, default=2) * self.ranks_per_node < 2:
             raise UsageError(
-                f"one rank has nobody to call a collective with (on 1 node of {self.machine.name})",
+                f"a collective needs at least two ranks, and there is one (on 1 node of {self.machine.name})",
                 "Give it more: --ranks-per-node 2, or --nodes 2 where the machine has a network.",
             )
         if not (self.nodes and self.slowdowns):

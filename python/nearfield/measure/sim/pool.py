@@ -162,7 +162,7 @@ def _run_on_executor(
                 yield futures[future], *future.result()
             guard.raise_if_signalled()
             if hub and (lost := hub.lost()):
-                raise NodeLostError(lost, "the same command goes on after the cases that --out has")
+                raise NodeLostError(lost, "the same command continues after the cases that --out has")
     except BrokenExecutor as error:
         # A signal to the process group may have killed the workers before it reaches this process.
         time.sleep(POLL_INTERVAL_S)

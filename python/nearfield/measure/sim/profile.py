@@ -24,14 +24,14 @@ def save_profile(
     request: Request,
     rows: list[Row],
     *,
-    skipped: Iterable[SkippedScenario] = (),
+    skipped_scenarios: Iterable[SkippedScenario] = (),
     scenarios: Iterable[schema.Scenario] = (),
     complete: bool,
     seconds: float,
 ) -> profile.Profile:
     """Saves the records as a profile at `out`, in the given order. `scenarios` are added to the simulator's own. Raises
     ProfileError if `out` cannot be written."""
-    metadata = run_metadata(machine, rows, skipped)
+    metadata = run_metadata(machine, rows, skipped_scenarios)
     metadata["scenarios"] += scenarios
     saved = profile.save(
         out,

@@ -59,7 +59,7 @@ class _SimulatedProbe:
         )
         if not cases_without_axes:
             reasons = group_by_reason((name, why) for name, _, why in self.skipped)
-            raise MeasurementError(f"nothing of this can be simulated on {self.machine.name}: {reasons}")
+            raise MeasurementError(f"no requested scenario can be simulated on {self.machine.name}: {reasons}")
         self.cases = list(split_by_axes(cases_without_axes, SimulationAxes(policies, request.slowdowns)))
 
     def run(self, jobs: int, report: Report) -> RequestOutcome:
@@ -73,7 +73,7 @@ class _SimulatedProbe:
         if rows:
             save_profile(
                 self.out, self.machine, self.request, rows,
-                skipped=self.skipped, complete=complete, seconds=seconds,
+                skipped_scenarios=self.skipped, complete=complete, seconds=seconds,
             )  # fmt: skip
         self.checkpoint.write_spent_seconds({"total": seconds})
         if complete or not rows:
@@ -123,7 +123,7 @@ def add_to_profile(
         if out:
             seconds = earlier_s + time.monotonic() - started
             rows = store.records_of(cases) + store.records_of_other_cases(cases)
-            save_profile(out, machine, request, rows, skipped=skipped, complete=complete, seconds=seconds)
+            save_profile(out, machine, request, rows, skipped_scenarios=skipped, complete=complete, seconds=seconds)
 
     complete = False
     try:

@@ -106,5 +106,5 @@ def _sort_by_size(savings: Sequence[PolicySavings]) -> list[PolicySavings]:
     return sorted(savings, key=lambda one: one.size_bytes)
 
 
-def _format_span(first: str, last: str) -> str:
-    return first if first == last else f"{first} to {last}"
+def _format_span(first_bytes: str, last_bytes: str) -> str:
+    return first_bytes if first_bytes == last_bytes else f"{first_bytes} to {last_bytes}"

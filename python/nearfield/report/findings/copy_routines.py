@@ -65,10 +65,14 @@ def _fastest_kind(gains: dict[str, Estimate]) -> str:
     return max(significant, key=lambda kind: significant[kind].value) if significant else PLAIN_COPY
 
 
-def _format_sizes(first: int, last: int, is_unbounded: bool) -> str:
+def _format_sizes(first_bytes: int, last_bytes: int, is_unbounded: bool) -> str:
     if is_unbounded:
-        return f"from {format_bytes(first)} on"
-    return f"at {format_bytes(first)}" if first == last else f"{format_bytes(first)} to {format_bytes(last)}"
+        return f"from {format_bytes(first_bytes)} on"
+    return (
+        f"at {format_bytes(first_bytes)}"
+        if first_bytes == last_bytes
+        else f"{format_bytes(first_bytes)} to {format_bytes(last_bytes)}"
+    )
 
 
 def _explain_plain_copy_limit(profile: Profile, place: Place, plain_times: Curve, sizes: list[int]) -> str:

@@ -26,8 +26,8 @@ RANGE_BOUNDS = (1 << 10, 16 << 10, 256 << 10, 4 << 20)
 
 @finder_at_each_distance("pingpong")
 def find_worst_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Yields a finding on the range of sizes with the lowest share of the floor, and on the time lost per message in
-    this range."""
+    """Yields a finding on the range of sizes in which messages are slowest relative to the floor, and on the time lost
+    per message in this range."""
     if explain_invalid_floor(profile.records, place):
         return
     shares = _select_cacheable_sizes(profile, floor_shares(profile.records, place))
@@ -47,11 +47,12 @@ def _lost_time_finding(profile: Profile, place: Place, shares: dict[int, Estimat
     floor = message_floor(profile.records, place)[typical].value
     return Finding(
         topic="headroom",
-        title=f"{format_percent(share)} of what the caches allow",
+        title=f"{format_percent(share)} of the speed that the caches allow",
         statement=capitalize(
-            f"{place_prefix(profile, place)}{_format_sizes(sizes)} this MPI moves {format_percent(share)} of what "
-            "these caches "
-            f"allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one copy between the "
+            f"{place_prefix(profile, place)}{_format_sizes(sizes)} this MPI reaches {format_percent(share)} of the "
+                "speed "
+            f"that these caches allow: a {format_bytes(typical)} message takes {format_ns(time)}, a flag and one "
+                "copy between the "
             f"same two cores {format_ns(floor)}. {format_ns(time - floor)} of each such message are lost."
         ),
         level="loss" if share < MIN_GOOD_SHARE else "fact",
@@ -84,14 +85,16 @@ def _findings_from_bounds(profile: Profile, place: Place) -> Iterator[Finding]:
     share = bounds[size]
     yield Finding(
         topic="headroom",
-        title=f"At most {format_percent(share.high)} of what the caches allow",
+        title=f"At most {format_percent(share.high)} of the speed that the caches allow",
         statement=capitalize(
-            f"{place_prefix(profile, place)}at {format_bytes(size)} this MPI moves between "
-            f"{format_percent(share.low)} and "
-            f"{format_percent(share.high)} of what these caches allow: a message takes {format_ns(times[size].low)} to "
-            f"{format_ns(times[size].high)}, a flag and one copy between the same two cores "
-            f"{format_ns(floors[size].low)} to {format_ns(floors[size].high)}. The machine is too restless to say "
-            "it closer."
+            f"{place_prefix(profile, place)}at {format_bytes(size)} this MPI reaches between "
+            f"{format_percent(share.low)} and {format_percent(share.high)} of the speed that these caches allow: a "
+            "message "
+            f"takes {format_ns(times[size].low)} to {format_ns(times[size].high)}, a flag and one copy between the "
+            "same two cores "
+            f"{format_ns(floors[size].low)} to {format_ns(floors[size].high)}. Noise of the machine prevents a "
+            "narrower "
+            "interval."
         ),
         level="loss",
         numbers={"low": share.low, "high": share.high, "size_bytes": size},
@@ -101,7 +104,7 @@ def _findings_from_bounds(profile: Profile, place: Place) -> Iterator[Finding]:
 
 @finder_at_each_distance("pingpong")
 def find_share_by_range(profile: Profile, place: Place) -> Iterator[Finding]:
-    """Yields a finding with the share of the floor in each range of sizes."""
+    """Yields a finding with the share (floor / message time) in each range of sizes."""
     shares = {} if explain_invalid_floor(profile.records, place) else floor_shares(profile.records, place)
     edges = (0, *RANGE_BOUNDS, math.inf)
     groups = [[size for size in shares if low < size <= high] for low, high in zip(edges, edges[1:], strict=False)]
@@ -139,8 +142,9 @@ def _near_floor_finding(profile: Profile, place: Place, shares: dict[int, Estima
         topic="headroom",
         title="As fast as the caches allow",
         statement=capitalize(
-            f"{place_prefix(profile, place)}at every size measured this MPI moves at least "
-            f"{format_percent(shares[least].value)} of what these caches allow (least at {format_bytes(least)})."
+            f"{place_prefix(profile, place)}at every size measured this MPI reaches at least "
+            f"{format_percent(shares[least].value)} of the speed that these caches allow (least at "
+            "{format_bytes(least)})."
         ),
         level="good",
         numbers={"share": shares[least].value, "from_bytes": min(shares), "to_bytes": max(shares)},

@@ -125,7 +125,7 @@ def _huge_page_advice(profile: Profile) -> str:
     shmem = profile.machine.pages.shmem
     setting = f" (now '{shmem}')" if shmem else ""
     return (
-        "Allocate large windows once and keep them; with root, set /sys/kernel/mm/transparent_hugepage/shmem_enabled"
+        "Allocate large windows once and reuse them; with root, set /sys/kernel/mm/transparent_hugepage/shmem_enabled"
         f"{setting} to 'within_size'; without, madvise(MADV_COLLAPSE) does it for one mapping."
     )
 

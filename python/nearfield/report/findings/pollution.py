@@ -39,7 +39,7 @@ def find_size_cached_after_call(profile: Profile, place: Place) -> Iterator[Find
     half = f" Half of the last-level cache is {format_bytes(llc // 2)}." if llc else ""
     yield Finding(
         topic="pollution",
-        title="What is cached after the call",
+        title="Cached data after the call",
         statement=capitalize(f"{place_prefix(profile, place, 'pollution')}{'; '.join(parts)}.{half}"),
         action=_receive_advice(reaches),
         numbers=numbers,

@@ -55,7 +55,7 @@ def _describe_unusable_times(profile: Profile, num_unstable: int, num_times: int
     measures it again. The sentence names no cause, because the ranks of the measurement are part of the host's load."""
     share = format_percent(num_unstable / num_times)
     consequence = (
-        "nothing here can be used"
+        "no record can be used"
         if num_unstable >= MIN_SHARE_NEARLY_ALL_UNSTABLE * num_times
         else f"{share} of the times cannot be used"
     )
@@ -75,7 +75,8 @@ def find_disturbance(profile: Profile) -> Iterator[Finding]:
             "work beside them took longer than it does undisturbed); they are in no number here."
         ),
         level="note",
-        action="Stop what else runs. On a virtual machine it may be a neighbour that shares the physical cores.",
+        action="Stop other programs. On a virtual machine, the cause may be a neighbour that shares the physical "
+        "cores.",
         numbers={"share": share},
         weight=4,
     )
@@ -118,7 +119,7 @@ def find_refuted_states(profile: Profile) -> Iterator[Finding]:
         return
     yield Finding(
         topic="quality",
-        title="Buffers not in the state asked for",
+        title="Buffers not in the requested state",
         statement=(
             f"For {refuted.height} of {judged.height} times the buffers were checked and were not in the state they "
             "were put into (a buffer larger than the caches cannot be in them, and neighbours push data out); no "

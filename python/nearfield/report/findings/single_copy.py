@@ -54,7 +54,7 @@ def _slower_copy_finding(
     worst = max(ratio_by_size, key=lambda size: ratio_by_size[size])
     ratio = time[worst].value / bounds[worst][1]
     setting = setting_without_single_copy(profile.run.mpi.family, profile.run.mpi.variables)
-    action = f"Worth a try: without single copy ({setting}). {MEASURE_AGAIN_ADVICE}" if setting else ""
+    action = f"Try this: without single copy ({setting}). {MEASURE_AGAIN_ADVICE}" if setting else ""
     return Finding(
         topic="single-copy",
         title=f"The kernel's copy is {format_factor(ratio)} slower",

@@ -10,7 +10,7 @@ from nearfield.base.units import format_bytes
 from nearfield.base.words import capitalize, join_and
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, one_place_per_distance, place_prefix
-from nearfield.profile.schema import Switch
+from nearfield.profile.schema import ProtocolSwitch
 from nearfield.report.derived_metrics import half_round_trip
 from nearfield.report.findings.finding import MEASURE_AGAIN_ADVICE, Finding
 from nearfield.report.formatting import format_factor, variable_setting
@@ -27,13 +27,13 @@ _BEHAVIOR_BEYOND_SWITCH = {
         "MPI_Send returns only once the receiver is inside MPI, so a receiver that computes stalls its sender"
     ),
     "single-copy": "the kernel copies the message straight from one rank's memory to the other's (single copy)",
-    "step": "nothing else that was looked for changes: neither does the sender begin to wait nor the kernel to copy",
+    "step": "no other known change: the sender does not begin to wait, and the kernel does not begin to copy",
 }
 _MIN_REPORTED_JUMP = 1.3
 
 
 @dataclass(frozen=True)
-class Jump:
+class TimeJump:
     """The last measured message size before a protocol switch and the first size after it, with the ratio of their
     times."""
 
@@ -50,7 +50,7 @@ def find_protocol_steps(profile: Profile) -> Iterator[Finding]:
             yield _step_finding(profile, place, _without_implied_switches([s for s in switches if s.bytes == size]))
 
 
-def find_jump(profile: Profile, place: Place, size: int) -> Jump | None:
+def find_jump(profile: Profile, place: Place, size: int) -> TimeJump | None:
     """Returns the jump of the time at a protocol switch; None unless there are stable times on both sides, at sizes
     within a factor of two."""
     times = half_round_trip(profile.records, place)
@@ -59,10 +59,10 @@ def find_jump(profile: Profile, place: Place, size: int) -> Jump | None:
     if not sizes_before or not sizes_after:
         return None
     ratio = ratio_of_estimates(times[sizes_before[-1]], times[sizes_after[0]])
-    return Jump(sizes_before[-1], sizes_after[0], ratio) if ratio else None
+    return TimeJump(sizes_before[-1], sizes_after[0], ratio) if ratio else None
 
 
-def _without_implied_switches(switches: list[Switch]) -> list[Switch]:
+def _without_implied_switches(switches: list[ProtocolSwitch]) -> list[ProtocolSwitch]:
     """Returns the switches at one message size in display order. An unattended limit is omitted if there is an eager
     limit, which implies it."""
     kinds = {s.kind for s in switches}
@@ -70,7 +70,7 @@ def _without_implied_switches(switches: list[Switch]) -> list[Switch]:
     return sorted((s for s in switches if s.kind != implied), key=lambda s: list(SWITCH_DESCRIPTIONS).index(s.kind))
 
 
-def _step_finding(profile: Profile, place: Place, switches: list[Switch]) -> Finding:
+def _step_finding(profile: Profile, place: Place, switches: list[ProtocolSwitch]) -> Finding:
     size = switches[0].bytes
     jump = find_jump(profile, place, size)
     names = _format_switch_names(switches)
@@ -93,7 +93,7 @@ def _step_finding(profile: Profile, place: Place, switches: list[Switch]) -> Fin
     )
 
 
-def _format_switch_names(switches: list[Switch]) -> str:
+def _format_switch_names(switches: list[ProtocolSwitch]) -> str:
     """Returns the names of the switches with their control variables as text. A control variable that all have in
     common is named once."""
     causes = [f" ({s.name} = {s.value})" if s.name else "" for s in switches]
@@ -102,16 +102,16 @@ def _format_switch_names(switches: list[Switch]) -> str:
     return join_and([SWITCH_DESCRIPTIONS[s.kind] + cause for s, cause in zip(switches, causes, strict=True)])
 
 
-def _describe_jump(jump: Jump | None) -> str:
+def _describe_jump(jump: TimeJump | None) -> str:
     if jump is None:
-        return "How much time it costs cannot be said: the times around it are missing or not stable."
+        return "Its cost is unknown, because the times around it are missing or not stable."
     sentence_start = f"a {format_bytes(jump.bytes_after)} message takes"
     if jump.ratio.low <= 1.05 and jump.ratio.value < 1.1:
         sentence_start = f"The time does not jump there: {sentence_start}"
     return f"{capitalize(sentence_start)} {format_factor(jump.ratio.value)} a {format_bytes(jump.bytes_before)} one."
 
 
-def _advice_on_switch(profile: Profile, switches: list[Switch], factor: float) -> str:
+def _advice_on_switch(profile: Profile, switches: list[ProtocolSwitch], factor: float) -> str:
     eager = next((s for s in switches if s.kind == "eager-limit"), None)
     if eager and eager.name and eager.value and factor >= _MIN_REPORTED_JUMP:
         larger = variable_setting(profile.run.mpi.family, eager.name, 16 * eager.value)

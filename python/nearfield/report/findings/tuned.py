@@ -9,7 +9,7 @@ from nearfield.base.words import capitalize
 from nearfield.report.findings.finding import Finding
 from nearfield.rules.collectives import MPI_ALGORITHM
 from nearfield.rules.criterion import MIN_REPORTED_GAIN
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.gains import geometric_mean
 from nearfield.rules.schema import Rules, RuleTable, UndecidedTable
 
@@ -56,7 +56,7 @@ def _collectives_findings(rules: Rules, apply_command: str) -> list[Finding]:
     ]
 
 
-def _gain_finding(rules: Rules, rule: RuleTable, gain: GainTable, apply_command: str) -> Finding:
+def _gain_finding(rules: Rules, rule: RuleTable, gain: StoredGain, apply_command: str) -> Finding:
     """Returns a finding with the gain over all sizes, and the range of sizes with the largest gain."""
     best = rule.gaining_range()
     best_range = ""
@@ -94,7 +94,7 @@ def _baseline_finding(rules: Rules, rule: RuleTable) -> Finding:
         topic="tuned",
         title="The defaults of this MPI are best",
         statement=capitalize(
-            f"{_distance_prefix(rules, rule)}no other setting is surely faster ({rule.reason}). The search took "
+            f"{_distance_prefix(rules, rule)}no other setting is significantly faster ({rule.reason}). The search took "
             f"{rules.seconds:.0f} s and measured {counted(tried.measured, 'setting')} to the end; it left {tried.left} "
             f"half-way, and {len(tried.unfit)} did not work."
         )
@@ -131,5 +131,5 @@ def _format_beyond_note(rule: RuleTable) -> str:
     return f" There is more: {rule.beyond}." if rule.beyond else ""
 
 
-def _format_gain_interval(gain: GainTable | Gain) -> str:
+def _format_gain_interval(gain: StoredGain | Gain) -> str:
     return f"{gain.value:.2f} ({gain.low:.2f} to {gain.high:.2f})"

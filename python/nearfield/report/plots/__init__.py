@@ -44,7 +44,7 @@ SCENARIOS: dict[str, ModuleType] = {
 
 
 @dataclass(frozen=True)
-class Section:
+class PlotSection:
     """The section of a scenario on the page. `summary` is the description that the benchmark engine gives, for a
     scenario without a module; `remarks` say what has no plot, and why."""
 
@@ -56,7 +56,7 @@ class Section:
     remarks: list[str] = field(default_factory=list)
 
 
-def sections(profile: Profile) -> list[Section]:
+def sections(profile: Profile) -> list[PlotSection]:
     """Returns a section for every scenario that was measured or skipped, and one for simulated sweeps over values of
     the machine's description."""
     described = without_swept_records(profile)
@@ -69,10 +69,10 @@ def sections(profile: Profile) -> list[Section]:
         for name in [*ordered_scenarios, *(n for n in present_scenarios if n not in SCENARIOS)]
     ]
     charts = sweep.charts(profile)
-    return [*found, *([Section("sweep", sweep.TITLE, sweep.NAVIGATION_TITLE, "", charts)] if charts else [])]
+    return [*found, *([PlotSection("sweep", sweep.TITLE, sweep.NAVIGATION_TITLE, "", charts)] if charts else [])]
 
 
-def _section_of_scenario(profile: Profile, scenario: str) -> Section:
+def _section_of_scenario(profile: Profile, scenario: str) -> PlotSection:
     module = SCENARIOS.get(scenario)
     charts: list[Chart] = []
     if has_values(profile.records, scenario):
@@ -84,9 +84,9 @@ def _section_of_scenario(profile: Profile, scenario: str) -> Section:
     if not charts and not remarks:
         remarks = ["Nothing was measured here: every record is without a value."]
     if module:
-        return Section(scenario, module.TITLE, module.NAVIGATION_TITLE, "", charts, remarks)
+        return PlotSection(scenario, module.TITLE, module.NAVIGATION_TITLE, "", charts, remarks)
     summary = next((s.summary for s in profile.run.scenario if s.name == scenario), "")
-    return Section(scenario, scenario, scenario, summary, charts, remarks)
+    return PlotSection(scenario, scenario, scenario, summary, charts, remarks)
 
 
 def _skipped_remarks(profile: Profile, scenario: str) -> list[str]:
@@ -97,4 +97,4 @@ def _skipped_remarks(profile: Profile, scenario: str) -> list[str]:
     ]
 
 
-__all__ = ["SCENARIOS", "Section", "sections"]
+__all__ = ["SCENARIOS", "PlotSection", "sections"]

@@ -8,7 +8,7 @@ from nearfield.profile.curves import Curve, distinct_combinations, select_record
 from nearfield.report.derived_metrics import BASE_POLICY, mean_times_by_policy, policy_savings
 from nearfield.report.formatting import format_memory_speed
 from nearfield.report.plots.axes import make_layout, make_linear_axis, make_share_axis
-from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant
 from nearfield.report.plots.series import Trace, bar_traces, curve_style
 
 TITLE = "Applications"
@@ -35,7 +35,7 @@ def charts(profile: Profile) -> list[Chart]:
             }
             y = make_linear_axis(traces, "time (ms)") if show == "time" else make_share_axis(traces, show)
             figure = {"data": traces, "layout": make_layout({"type": "category"}, y, barmode="group")}
-            variants += [Variant(choice, figure)] if traces else []
+            variants += [ChartVariant(choice, figure)] if traces else []
     caption = (
         "Until the last rank is done, by where the NIC puts incoming bytes; time saved is against policy "
         f"{BASE_POLICY}, which puts them into memory only."

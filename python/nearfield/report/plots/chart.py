@@ -15,7 +15,7 @@ PLACE_OPTION = "place"  # option for the pair of cores, which one selector sets 
 
 
 @dataclass(frozen=True)
-class Variant:
+class ChartVariant:
     """A figure of a chart for one choice of the chart's options. `choice` maps every option to its value."""
 
     choice: dict[str, str]
@@ -29,7 +29,7 @@ class Chart:
     id: str
     title: str
     caption: str
-    variants: list[Variant] = field(default_factory=list)
+    variants: list[ChartVariant] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the chart as JSON data for the page. Omits the `points` of traces, which only CSV tables (table.py)

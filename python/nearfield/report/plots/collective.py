@@ -12,7 +12,7 @@ from nearfield.report.derived_metrics import BASE_POLICY, half_round_trip, mean_
 from nearfield.report.findings.collectives import MPI_FUNCTION_NAMES, collective_times, measured_rank_counts
 from nearfield.report.formatting import format_memory_speed
 from nearfield.report.plots.axes import make_log_axis, make_share_axis, plot_by_size
-from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant
 from nearfield.report.plots.series import CurveStyle, curve_style, line_traces
 
 TITLE = "Collectives"
@@ -39,7 +39,7 @@ def charts(profile: Profile) -> list[Chart]:
             )
         if sizes:
             figure = plot_by_size(traces, make_log_axis(traces, "time"), "size")
-            variants.append(Variant({"ranks": str(ranks)}, figure))
+            variants.append(ChartVariant({"ranks": str(ranks)}, figure))
     caption = (
         "Until the slowest rank returned. The size is that of the message in MPI_Bcast and MPI_Allreduce, and of one "
         "rank's block in MPI_Allgather and MPI_Alltoall."
@@ -74,12 +74,12 @@ def _policy_charts(profile: Profile) -> list[Chart]:
         if traces:
             figure = plot_by_size(traces, make_share_axis(traces, "time saved"), "size")
             choice = {"collective": names[operation], "ranks": str(ranks), "memory": format_memory_speed(slowdown)}
-            variants.append(Variant(choice, figure))
+            variants.append(ChartVariant(choice, figure))
     caption = (
         "How much less time a collective takes where the NIC puts incoming bytes elsewhere than into memory only: the "
         f"mean of the simulated repetitions against that of policy {BASE_POLICY}."
     )
-    return [Chart("policies", "What policies save", caption, variants)] if variants else []
+    return [Chart("policies", "Savings by policy", caption, variants)] if variants else []
 
 
 def _sort_key(key: tuple[Any, ...]) -> tuple[str, int, float]:

@@ -8,10 +8,10 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import curve, plotted_places
 from nearfield.report.derived_metrics import core_to_core_latency
 from nearfield.report.plots.axes import make_time_or_rate_axis, plot_by_size
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant
 from nearfield.report.plots.series import curve_style, line_traces, times_or_bandwidths
 
-TITLE = "What the hardware allows"
+TITLE = "Hardware limits"
 NAVIGATION_TITLE = "Hardware"
 COPY_AND_READ_KINDS = (
     "copy-remote",
@@ -38,9 +38,9 @@ def charts(profile: Profile) -> list[Chart]:
                 traces += line_traces(kind, times_or_bandwidths(points, show), curve_style(i))
             if traces:
                 figure = plot_by_size(traces, make_time_or_rate_axis(show, traces), "size", profile)
-                variants.append(Variant({PLACE_OPTION: place.label, "show": show}, figure))
+                variants.append(ChartVariant({PLACE_OPTION: place.label, "show": show}, figure))
     caption = (
-        "Reading and copying what the other core just wrote (remote) and what this core wrote itself (local), with "
+        "Reading and copying data that the other core just wrote (remote) or that this core wrote itself (local), with "
         "ordinary stores, with stores that go past the caches (-nt), and by both cores, half each (-both)."
     )
     if latency_texts:

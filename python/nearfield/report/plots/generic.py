@@ -10,7 +10,7 @@ from nearfield.profile import Profile, parameter_names
 from nearfield.profile.compare import declared_metrics
 from nearfield.profile.curves import Curve, Point, plotted_places, point_of, select_records
 from nearfield.report.plots.axes import make_bytes_axis, make_layout, make_linear_axis, make_log_axis, make_number_axis
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Figure, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant, Figure
 from nearfield.report.plots.series import FORMATTER_BY_UNIT, bar_traces, curve_style, line_traces
 
 MAX_CURVES = 14
@@ -29,7 +29,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
         choice = {"metric": str(metric)}
         if pair is not None:
             choice = {PLACE_OPTION: f"{distance}, {pair}"} | choice
-        variants.append(Variant(choice, make_figure(rows_of_choice, str(metric))))
+        variants.append(ChartVariant(choice, make_figure(rows_of_choice, str(metric))))
     caption = "A plot made for any scenario: there is none for this one."
     return [Chart(f"scenario-{scenario}", "All values", caption, variants)] if variants else []
 

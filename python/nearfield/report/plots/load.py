@@ -6,7 +6,7 @@ from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve, distinct_values, plotted_places, select_records
 from nearfield.report.plots.axes import make_time_or_rate_axis, plot_by_size
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant
 from nearfield.report.plots.series import curve_style, line_traces, times_or_bandwidths
 
 TITLE = "Load"
@@ -26,6 +26,6 @@ def charts(profile: Profile) -> list[Chart]:
                 traces += line_traces(name, times_or_bandwidths(points, show), curve_style(i))
             if traces:
                 figure = plot_by_size(traces, make_time_or_rate_axis(show, traces, "half round trip"), "message size")
-                variants.append(Variant({PLACE_OPTION: place.label, "show": show}, figure))
+                variants.append(ChartVariant({PLACE_OPTION: place.label, "show": show}, figure))
     caption = "A ping-pong of two ranks while all others run MPI_Alltoall among themselves."
     return [Chart("load", "Messages under load", caption, variants)] if variants else []

@@ -11,7 +11,7 @@ from nearfield.profile.curves import CLUSTER_SCENARIOS, SIMULATED_MACHINE_PARAME
 from nearfield.report.derived_metrics import savings_by_case
 from nearfield.report.formatting import format_memory_speed
 from nearfield.report.plots.axes import make_share_axis, plot_by_size
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant
 from nearfield.report.plots.series import curve_style, line_traces
 
 X_PARAMETER = "size_bytes"
@@ -38,7 +38,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
     ]
     effect_and_variant.sort(key=lambda pair: -pair[0])  # variants with the largest effect first
     caption = _CAPTION_BY_AXIS[axis].format(format_memory_speed(base) if axis == "memory_slowdown" else base)
-    title = "What policies save" if axis == "policy" else "What slower memory costs"
+    title = "Savings by policy" if axis == "policy" else "Cost of slower memory"
     return (
         [Chart(f"{scenario}-machines", title, caption, [one for _, one in effect_and_variant])]
         if effect_and_variant
@@ -48,7 +48,7 @@ def charts(profile: Profile, scenario: str) -> list[Chart]:
 
 def _largest_effect_and_variant(
     case: dict[str, Any], savings_by_name: dict[str, Curve], axis: str
-) -> tuple[float, Variant]:
+) -> tuple[float, ChartVariant]:
     """Returns the plot of a case, preceded by the largest effect in it (a fraction of time)."""
     traces = []
     for i, (name, points) in enumerate(savings_by_name.items()):
@@ -57,7 +57,7 @@ def _largest_effect_and_variant(
         )
     figure = plot_by_size(traces, make_share_axis(traces, "time saved"), "size")
     largest = max(abs(point.value) for points in savings_by_name.values() for point in points.values())
-    return largest, Variant(_options_of_case(case), figure)
+    return largest, ChartVariant(_options_of_case(case), figure)
 
 
 def _options_of_case(case: dict[str, Any]) -> dict[str, str]:

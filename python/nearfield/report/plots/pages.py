@@ -7,7 +7,7 @@ from nearfield.profile import Profile
 from nearfield.profile.curves import curve
 from nearfield.report.findings.pages import MEMORY_NAMES
 from nearfield.report.plots.axes import make_log_axis, plot_by_size
-from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant
 from nearfield.report.plots.series import curve_style, line_traces, values_per_mib
 
 TITLE = "Pages"
@@ -31,7 +31,7 @@ def charts(profile: Profile) -> list[Chart]:
             unit = "count/MiB" if metric.endswith("faults") else "ns/MiB"
             y = make_log_axis(traces, title, unit)
             y["ticktext"] = [text.removesuffix(" per MiB") for text in y["ticktext"]]
-            variants.append(Variant({"show": show}, plot_by_size(traces, y, "memory of each rank")))
+            variants.append(ChartVariant({"show": show}, plot_by_size(traces, y, "memory of each rank")))
     caption = (
         "Writing memory for the first time, and reading it again. For a window with huge pages, and for a field of the "
         "halo library, the first touch contains making the pages huge."

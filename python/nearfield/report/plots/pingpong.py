@@ -16,7 +16,7 @@ from nearfield.report.plots.axes import (
     plot_by_size,
     switch_marks,
 )
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Figure, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant, Figure
 from nearfield.report.plots.series import CurveStyle, curve_style, floor_traces, line_traces, times_or_bandwidths
 
 TITLE = "Messages between two cores"
@@ -33,7 +33,8 @@ METRIC_AND_SIDE_BY_CALL = {
     "half round trip": ("half_round_trip", None),
 }
 _FLOOR_CAPTION = (
-    "The dashed line is the floor: a flag and one copy of what the other core just wrote, without MPI. Only messages "
+    "The dashed line is the floor: a flag and one copy of data that the other core just wrote, without MPI. Only "
+    "messages "
     "from reused buffers, which nobody writes in between, may pass it. "
 )
 
@@ -60,13 +61,15 @@ def _chart_by_state(profile: Profile) -> Chart:
                 s: half_round_trip(profile.records, place, s, only_reliable=False) for s in reversed(BUFFER_STATES)
             }
             variants.append(
-                Variant({PLACE_OPTION: place.label, "show": show}, _make_figure(profile, place, show, curves, floor))
+                ChartVariant(
+                    {PLACE_OPTION: place.label, "show": show}, _make_figure(profile, place, show, curves, floor)
+                )
             )
     return Chart(
         "pingpong",
         "Half round trip",
         "Message size over half the round trip, by the state of the buffers in the caches of their cores: reused (as "
-        "the last message left them, what other benchmarks measure), modified, exclusive, or invalid (in memory only). "
+        "the last message left them, as in other benchmarks), modified, exclusive, or invalid (in memory only). "
         + (_FLOOR_CAPTION if len(failures) < len(variants) / 2 else "")
         + " ".join(dict.fromkeys(failures)),
         variants,
@@ -85,7 +88,7 @@ def _chart_by_side(profile: Profile) -> Chart:
             }
             if any(curves.values()):
                 figure = _make_figure(profile, place, "time", curves, {})
-                variants.append(Variant({PLACE_OPTION: place.label, "call": call}, figure))
+                variants.append(ChartVariant({PLACE_OPTION: place.label, "call": call}, figure))
     return Chart(
         "send-receive",
         "MPI_Send and MPI_Recv timed apart",
@@ -104,10 +107,10 @@ def _gain_chart(profile: Profile) -> Chart:
                 traces += line_traces(state, points, STYLE_BY_STATE[state])
             if traces:
                 figure = plot_by_size(traces, make_share_axis(traces, "time saved"), "message size", profile, place)
-                variants.append(Variant({PLACE_OPTION: place.label, "call": call}, figure))
+                variants.append(ChartVariant({PLACE_OPTION: place.label, "call": call}, figure))
     return Chart(
         "state-gain",
-        "What cached buffers gain",
+        "Gain of cached buffers",
         "How much sooner a call returns when both ranks have their buffers in their caches (modified or exclusive) "
         "than when they are in memory (invalid).",
         variants,
@@ -128,7 +131,7 @@ def _state_gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
     source_point = next((p for p in (cached, memory) if not p.is_reliable), cached)
     return Point(
         1 - ratio.value, 1 - ratio.high, 1 - ratio.low, min(cached.n, memory.n),
-        cached.stable and memory.stable, source_point.verdict, cached.note or memory.note, "share",
+        cached.is_stable and memory.is_stable, source_point.verdict, cached.note or memory.note, "share",
     )  # fmt: skip
 
 
@@ -144,7 +147,7 @@ def _chart_by_distance(profile: Profile) -> Chart:
             for t in line_traces(name, times_or_bandwidths(c, show), curve_style(i))
         ]
         figure = plot_by_size(traces, make_time_or_rate_axis(show, traces), "message size", profile)
-        variants.append(Variant({"show": show}, figure))
+        variants.append(ChartVariant({"show": show}, figure))
     return Chart("by-distance", "By core distance", "Buffers reused; one pair for each distance.", variants)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve, plotted_places
 from nearfield.report.plots.axes import make_time_or_rate_axis, plot_by_size
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant
 from nearfield.report.plots.series import CurveStyle, curve_style, line_traces, times_or_bandwidths
 
 TITLE = "The buffer after the call"
@@ -35,7 +35,7 @@ def charts(profile: Profile) -> list[Chart]:
                     traces += line_traces(name, times_or_bandwidths(points, show), look)
                 if traces:
                     figure = plot_by_size(traces, make_time_or_rate_axis(show, traces), "message size", profile, place)
-                    variants.append(Variant({PLACE_OPTION: place.label, "call": call, "show": show}, figure))
+                    variants.append(ChartVariant({PLACE_OPTION: place.label, "call": call, "show": show}, figure))
     caption = (
         "How fast the whole buffer is read right after the call. Where the line meets 'no call, in the cache', the "
         "message is in the cache; where it meets 'no call, in memory', it is not."

@@ -11,7 +11,7 @@ from nearfield.report.derived_metrics import mean_times_by_policy, policy_saving
 from nearfield.report.formatting import format_memory_speed, format_percent
 from nearfield.report.plots.application import bar_traces_by_speed
 from nearfield.report.plots.axes import make_layout, make_linear_axis, make_share_axis
-from nearfield.report.plots.chart import Chart, Figure, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant, Figure
 from nearfield.report.plots.series import Trace, bar_traces, curve_style
 
 TITLE = "Program"
@@ -35,7 +35,7 @@ def _time_charts(rows: pl.DataFrame) -> list[Chart]:
         traces = bar_traces_by_speed(curves)
         y = make_linear_axis(traces, "time (ms)") if show == "time" else make_share_axis(traces, show)
         figure = {"data": traces, "layout": make_layout({"type": "category"}, y, barmode="group")}
-        variants += [Variant({"show": show}, figure)] if traces else []
+        variants += [ChartVariant({"show": show}, figure)] if traces else []
     caption = "Until the last rank is done, by where the NIC puts incoming bytes; time saved is against policy memory."
     return [Chart("program", "The program by policy", caption, variants)] if variants else []
 
@@ -51,7 +51,7 @@ def _call_charts(rows: pl.DataFrame) -> list[Chart]:
             "data": traces,
             "layout": make_layout({"type": "category"}, _make_stack_axis(traces), barmode="stack"),
         }
-        variants.append(Variant({"memory": format_memory_speed(speed)}, figure))
+        variants.append(ChartVariant({"memory": format_memory_speed(speed)}, figure))
     caption = "The mean of the ranks: between calls of MPI, and in the calls of each line of source."
     return [Chart("program-calls", "Where the time goes", caption, variants)] if variants else []
 
@@ -95,7 +95,7 @@ def _timeline_charts(profile: Profile) -> list[Chart]:
         "A row for each rank: the share of its time that it spends in MPI, by the first policy at the fastest memory. "
         "Point at a place to see in which call most of it is."
     )
-    return [Chart("program-timeline", "When the ranks are in MPI", caption, [Variant({}, _heat_map_figure(bins))])]
+    return [Chart("program-timeline", "When the ranks are in MPI", caption, [ChartVariant({}, _heat_map_figure(bins))])]
 
 
 def _heat_map_figure(bins: pl.DataFrame) -> Figure:

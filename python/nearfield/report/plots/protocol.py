@@ -6,7 +6,7 @@ from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.curves import Place, curve, plotted_places
 from nearfield.report.plots.axes import make_bytes_axis, make_layout, switch_marks
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant
 from nearfield.report.plots.series import Trace
 
 TITLE = "Protocols"
@@ -31,9 +31,12 @@ def charts(profile: Profile) -> list[Chart]:
             marks = [(at, "") for at, _ in switch_marks(profile, place, sizes)]
             x = make_bytes_axis(sizes, "message size")
             figure = {"data": traces, "layout": make_layout(x, y, marks, showlegend=False, height=240)}
-            variants.append(Variant({PLACE_OPTION: place.label}, figure))
-    caption = "What each message size was seen to do, not what the MPI is configured to do. Filled: yes. Hollow: no."
-    return [Chart("protocol", "What happens at each size", caption, variants)] if variants else []
+            variants.append(ChartVariant({PLACE_OPTION: place.label}, figure))
+    caption = (
+        "The observed protocol of each message size, which may differ from the MPI's configuration. Filled: yes. "
+        "Hollow: no."
+    )
+    return [Chart("protocol", "Protocol at each size", caption, variants)] if variants else []
 
 
 def _answer_trace(profile: Profile, place: Place, metric: str, text: str) -> Trace | None:

@@ -132,7 +132,7 @@ def _line_trace(name: str, points: Curve, style: CurveStyle, format_x: Callable[
 def _interval_band_traces(name: str, points: Curve, style: CurveStyle) -> Iterator[Trace]:
     """Yields a band for the intervals of each sequence of stable points. Unstable points have no band, since it would
     cover other curves."""
-    for is_stable, run in groupby(points.items(), key=lambda item: item[1].stable):
+    for is_stable, run in groupby(points.items(), key=lambda item: item[1].is_stable):
         run_points = dict(run)
         x = list(run_points)
         high, low = [p.high for p in run_points.values()], [p.low for p in run_points.values()]
@@ -149,7 +149,7 @@ def _marker_symbol(symbol: str, point: Point) -> str:
     is stable and hollow if it is not."""
     if point.verdict == "refuted":
         return f"{symbol}-open-dot"
-    return symbol if point.stable else f"{symbol}-open"
+    return symbol if point.is_stable else f"{symbol}-open"
 
 
 def _hover_fields(name: str, points: Curve, format_x: Callable[[Any], str]) -> Trace:
@@ -171,12 +171,12 @@ def point_text(point: Point) -> str:
     """Formats a point, for example '3.62 us [3.59 us to 3.66 us]'. Appends ~ if the point is unstable, and ? if its
     buffer state was refuted."""
     format_value = FORMATTER_BY_UNIT[point.unit]
-    marks = ("" if point.stable else " ~") + (" ?" if point.verdict == "refuted" else "")
+    marks = ("" if point.is_stable else " ~") + (" ?" if point.verdict == "refuted" else "")
     interval = f" [{format_value(point.low)} to {format_value(point.high)}]" if point.high > point.low else ""
     return f"{format_value(point.value)}{interval}{marks}"
 
 
 def _format_point_details(point: Point) -> str:
-    stability = "stable" if point.stable else f"unstable: {point.note}" if point.note else "unstable"
+    stability = "stable" if point.is_stable else f"unstable: {point.note}" if point.note else "unstable"
     state = f"<br>buffer state {point.verdict}" if point.verdict else ""
     return f"n = {point.n}, {stability}{state}"

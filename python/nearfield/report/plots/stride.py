@@ -6,7 +6,7 @@ from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.curves import curve, distinct_values, plotted_places, select_records
 from nearfield.report.plots.axes import make_layout, make_linear_axis, make_log_axis, make_number_axis
-from nearfield.report.plots.chart import PLACE_OPTION, Chart, Variant
+from nearfield.report.plots.chart import PLACE_OPTION, Chart, ChartVariant
 from nearfield.report.plots.series import bar_traces, curve_style, line_traces
 
 TITLE = "Elements that lie apart"
@@ -41,7 +41,7 @@ def _vector_chart(profile: Profile) -> Chart:
                 figure = {"data": traces, "layout": make_layout(x, y)}
                 if traces:
                     choice = {PLACE_OPTION: place.label, "payload": format_bytes(size), "send": mode}
-                    variants.append(Variant(choice, figure))
+                    variants.append(ChartVariant(choice, figure))
     caption = "Doubles that lie `stride` apart, packing included. Strides that are powers of two and odd ones."
     return Chart("stride", "Strided vectors", caption.replace("`", ""), variants)
 
@@ -61,6 +61,6 @@ def _face_chart(profile: Profile) -> Chart:
             y = make_linear_axis(traces, "half round trip (us)")
             figure = {"data": traces, "layout": make_layout({"type": "category"}, y, barmode="group", bargap=0.35)}
             if traces:
-                variants.append(Variant({PLACE_OPTION: place.label, "payload": format_bytes(size)}, figure))
+                variants.append(ChartVariant({PLACE_OPTION: place.label, "payload": format_bytes(size)}, figure))
     caption = "Faces of a 3-D array in C order with ghost layers: x is whole rows, y rows far apart, z single elements."
     return Chart("faces", "Faces of a 3-D array", caption, variants)

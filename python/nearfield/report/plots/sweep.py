@@ -6,7 +6,7 @@ from nearfield.base.frames import pl
 from nearfield.base.units import format_bytes
 from nearfield.profile import Profile
 from nearfield.profile.records import parameter_names, swept_parameters
-from nearfield.report.plots.chart import Chart, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant
 from nearfield.report.plots.generic import make_figure
 
 TITLE = "Sweeps over the machine"
@@ -47,12 +47,12 @@ def format_key(key: str) -> str:
     return key.partition("_")[2].replace("_", " ")
 
 
-def _variants(rows: pl.DataFrame, keys: list[str]) -> list[Variant]:
+def _variants(rows: pl.DataFrame, keys: list[str]) -> list[ChartVariant]:
     variants = []
     for (operation, ranks, size), case_rows in rows.group_by(*_CASE_COLUMNS, maintain_order=True):
         choice = {"operation": str(operation), "ranks": str(ranks), "size": format_bytes(int(str(size)))}
         variants.append(
-            Variant(choice, make_figure(_rename_columns(case_rows, keys), SWEPT_METRIC, map(format_key, keys)))
+            ChartVariant(choice, make_figure(_rename_columns(case_rows, keys), SWEPT_METRIC, map(format_key, keys)))
         )
     return variants
 

@@ -34,7 +34,7 @@ def _csv_rows(trace: Trace) -> Iterator[list[Any]]:
             yield from _pad_rows(name, zip(trace["x"], cells, strict=True))
     elif "points" in trace:
         for x, p in zip(trace["x"], trace["points"], strict=True):
-            yield [trace["name"], x, p.value, p.low, p.high, p.unit, p.n, p.stable, p.verdict or ""]
+            yield [trace["name"], x, p.value, p.low, p.high, p.unit, p.n, p.is_stable, p.verdict or ""]
     elif "meta" in trace:
         yield from _pad_rows(trace["name"], zip(trace["x"], trace["meta"]["cells"], strict=True))
 

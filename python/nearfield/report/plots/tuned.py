@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from nearfield.profile.curves import Curve, Point
 from nearfield.report.plots.axes import make_linear_axis, make_time_or_rate_axis, plot_by_size
-from nearfield.report.plots.chart import Chart, Figure, Variant
+from nearfield.report.plots.chart import Chart, ChartVariant, Figure
 from nearfield.report.plots.series import CurveStyle, curve_style, line_traces
 from nearfield.rules.schema import PointTable, Rules, RuleTable
 
@@ -21,7 +21,7 @@ def charts(rules: Rules) -> list[Chart]:
     if not measured_rules:
         return []
     bandwidth = [variant for rule in measured_rules for variant in _bandwidth_variants(rule)]
-    gains = [Variant(_distance_option(rule), _gain_figure(rule)) for rule in measured_rules]
+    gains = [ChartVariant(_distance_option(rule), _gain_figure(rule)) for rule in measured_rules]
     caption = (
         "Message size over time per message, sender's data just written. Stock and tuned jobs were on the same cores "
         "at once and measured in turn."
@@ -37,7 +37,7 @@ def _distance_option(rule: RuleTable) -> dict[str, str]:
     return {"distance": rule.distance}
 
 
-def _bandwidth_variants(rule: RuleTable) -> list[Variant]:
+def _bandwidth_variants(rule: RuleTable) -> list[ChartVariant]:
     variants = []
     for pattern, name in _PATTERN_NAMES.items():
         points = [p for p in rule.point if p.pattern == pattern]
@@ -45,7 +45,7 @@ def _bandwidth_variants(rule: RuleTable) -> list[Variant]:
         tuned: Curve = {p.size_bytes: _bandwidth_point(p, p.tuned_ns) for p in points}
         traces = line_traces("baseline", baseline, _BASELINE_STYLE) + line_traces("tuned", tuned, _TUNED_STYLE)
         figure = plot_by_size(traces, make_time_or_rate_axis("bandwidth", traces), "message size")
-        variants.append(Variant({**_distance_option(rule), "pattern": name}, figure))
+        variants.append(ChartVariant({**_distance_option(rule), "pattern": name}, figure))
     return variants
 
 

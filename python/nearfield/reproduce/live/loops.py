@@ -26,9 +26,9 @@ GainsByRun = list[list[float]]  # for each run: fractions of time that OPT1 and 
 
 
 def answer_by_loops(question: str) -> Answer:
-    """Measures whether the order in which rows are updated changes the time of the loops, with messages removed.
-    Returns the answer to `question`, a key of LOOP_QUESTIONS. The question selects the compiler options, and says
-    whether a change or no change is claimed."""
+    """Measures whether the order in which rows are updated changes the time of the compute loops, without messages.
+    Returns whether the claim `question`, a key of LOOP_QUESTIONS, holds: either that the order changes the time, or
+    that it does not. LOOP_QUESTIONS has the compiler options for each claim."""
     command = compiler_command()
     if not command:
         return Answer(answer="cannot tell", ours="there is no C compiler here; $CC may name one")

@@ -17,7 +17,7 @@ from nearfield.rules.applicability import machine_differences, make_machine_tabl
 from nearfield.rules.collective_tables import CollectiveTable, NativeCollectiveTable
 from nearfield.rules.collectives import MPI_ALGORITHM
 from nearfield.rules.criterion import COLLECTIVE_PATTERNS
-from nearfield.rules.gain_table import GainTable
+from nearfield.rules.gain_table import StoredGain
 from nearfield.rules.schema import PointTable, Rules, find_rules_path, load_rules_of_mpi
 
 
@@ -43,7 +43,7 @@ def _select_points(rules: Rules, is_selected: Callable[[str], bool]) -> list[tup
     return [(rule.distance, point) for rule in rules.rule for point in rule.point if is_selected(point.pattern)]
 
 
-def _select_collective_gains(rules: Rules, operation: str) -> list[tuple[str, GainTable]]:
+def _select_collective_gains(rules: Rules, operation: str) -> list[tuple[str, StoredGain]]:
     """Returns a text and the gain of each measured length of a collective: by tuned parameters of messages, and by the
     algorithms that `tune --collectives` selected among nearfield's, or `--native` among the MPI's own."""
     gains = [(_describe_point(distance, point), point.gain)
@@ -63,11 +63,11 @@ def _describe_point(distance: str, point: PointTable) -> str:
     return f"{point.pattern} of {format_bytes(point.size_bytes)}, {distance}"
 
 
-def _format_gain(where: str, gain: GainTable) -> str:
+def _format_gain(where: str, gain: StoredGain) -> str:
     return f"{gain.value:.2f}x ({gain.low:.2f}x to {gain.high:.2f}x), {where}"
 
 
-def _judge_any_faster(gains: Sequence[tuple[str, GainTable]]) -> tuple[AnswerWord, str]:
+def _judge_any_faster(gains: Sequence[tuple[str, StoredGain]]) -> tuple[AnswerWord, str]:
     """Returns "holds" if any gain is significantly above the baseline, "does not" if the upper ends of all gains are
     within the tolerance, and otherwise "cannot tell"; with the best gain as text."""
     if not gains:

@@ -43,7 +43,7 @@ def _find_last_preset(inst: Installation, variable: str) -> int:
         raise MpiError(f"cannot list the presets of {inst.name}: {command[0]} fails ({error})") from error
     range_text = re.search(r"range:\s*\d+\s*-\s*(\d+)", done.stdout)
     if not range_text:
-        raise MpiError(f"{command[0]} does not say how many presets {variable} has")
+        raise MpiError(f"{command[0]} does not report the number of presets of {variable}")
     return int(range_text[1])
 
 

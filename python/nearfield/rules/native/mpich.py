@@ -169,8 +169,8 @@ def _branch_by_length(
     default: DecisionTree,
     leaf: Callable[[str, DecisionTree], DecisionTree],
 ) -> DecisionTree:
-    def branch(one: NativeRangeTable) -> DecisionTree:
-        return default if one.algorithm == MPI_ALGORITHM else leaf(one.algorithm, default)
+    def branch(native_range: NativeRangeTable) -> DecisionTree:
+        return default if native_range.algorithm == MPI_ALGORITHM else leaf(native_range.algorithm, default)
 
     if len(table.range) == 1:
         return branch(table.range[0])
@@ -182,17 +182,17 @@ def _branch_by_length(
     return {**made, f"{size}=any": branch(table.range[-1])}
 
 
-def _guarded_branch(operation: str, selected: DecisionTree, default: DecisionTree) -> DecisionTree:
+def _guarded_branch(operation: str, selected_tree: DecisionTree, default: DecisionTree) -> DecisionTree:
     """Returns the selected branch under the conditions in which its algorithms may be used, and the default branch
     otherwise."""
     if operation == "alltoall":
-        return {"is_sendbuf_inplace=yes": default, "is_sendbuf_inplace=no": selected}
+        return {"is_sendbuf_inplace=yes": default, "is_sendbuf_inplace=no": selected_tree}
     if operation in _REDUCTIONS:
         return {
-            "is_op_built_in=yes": {"count<pow2": default, "count=any": selected},
+            "is_op_built_in=yes": {"count<pow2": default, "count=any": selected_tree},
             "is_op_built_in=no": default,
         }
-    return selected
+    return selected_tree
 
 
 SPEC = NativeFamily(

@@ -25,29 +25,29 @@ bool is_derived(int combiner) {
 #if MPI_VERSION >= 4
 using Length = MPI_Count;
 struct ContentLengths {
-  Length integers = 0, addresses = 0, large_counts = 0, types = 0;
+  Length num_integers = 0, num_addresses = 0, num_large_counts = 0, num_types = 0;
   int combiner = 0;
   explicit ContentLengths(MPI_Datatype type) {
-    PMPI(MPI_Type_get_envelope_c)(type, &integers, &addresses, &large_counts, &types, &combiner);
+    PMPI(MPI_Type_get_envelope_c)(type, &num_integers, &num_addresses, &num_large_counts, &num_types, &combiner);
   }
 };
 void get_contents(MPI_Datatype type, const ContentLengths& arguments, int* integers, MPI_Aint* addresses,
                   MPI_Count* large_counts, MPI_Datatype* types) {
-  PMPI(MPI_Type_get_contents_c)(type, arguments.integers, arguments.addresses, arguments.large_counts, arguments.types,
-                                integers, addresses, large_counts, types);
+  PMPI(MPI_Type_get_contents_c)(type, arguments.num_integers, arguments.num_addresses, arguments.num_large_counts,
+                                arguments.num_types, integers, addresses, large_counts, types);
 }
 #else
 struct ContentLengths {
-  int integers = 0, addresses = 0, large_counts = 0, types = 0;
+  int num_integers = 0, num_addresses = 0, num_large_counts = 0, num_types = 0;
   int combiner = 0;
   explicit ContentLengths(MPI_Datatype type) {
-    PMPI(MPI_Type_get_envelope)(type, &integers, &addresses, &types, &combiner);
+    PMPI(MPI_Type_get_envelope)(type, &num_integers, &num_addresses, &num_types, &combiner);
   }
 };
 void get_contents(MPI_Datatype type, const ContentLengths& arguments, int* integers, MPI_Aint* addresses, MPI_Count*,
                   MPI_Datatype* types) {
-  PMPI(MPI_Type_get_contents)(type, arguments.integers, arguments.addresses, arguments.types, integers, addresses,
-                              types);
+  PMPI(MPI_Type_get_contents)(type, arguments.num_integers, arguments.num_addresses, arguments.num_types, integers,
+                              addresses, types);
 }
 #endif
 
@@ -55,10 +55,10 @@ TypeContents contents_of(MPI_Datatype type) {
   const ContentLengths lengths(type);
   TypeContents contents{lengths.combiner, {}, {}};
   if (!is_derived(lengths.combiner)) return contents;
-  std::vector<int> integers(static_cast<std::size_t>(lengths.integers) + 1);
-  std::vector<MPI_Aint> addresses(static_cast<std::size_t>(lengths.addresses) + 1);
-  std::vector<MPI_Count> large_counts(static_cast<std::size_t>(lengths.large_counts) + 1);
-  contents.types.resize(static_cast<std::size_t>(lengths.types));
+  std::vector<int> integers(static_cast<std::size_t>(lengths.num_integers) + 1);
+  std::vector<MPI_Aint> addresses(static_cast<std::size_t>(lengths.num_addresses) + 1);
+  std::vector<MPI_Count> large_counts(static_cast<std::size_t>(lengths.num_large_counts) + 1);
+  contents.types.resize(static_cast<std::size_t>(lengths.num_types));
   get_contents(type, lengths, integers.data(), addresses.data(), large_counts.data(), contents.types.data());
   contents.numbers.assign(integers.begin(), integers.end() - 1);
   contents.numbers.insert(contents.numbers.end(), addresses.begin(), addresses.end() - 1);
@@ -233,7 +233,7 @@ BlockRuns flatten_datatype(MPI_Datatype type) {
   TypeContents contents = contents_of(type);
   if (!is_derived(contents.combiner)) return flatten_predefined(type);
   if (contents.types.empty()) return {};  // an empty MPI_Type_create_struct
-  const BlockRuns runs = flatten_derived(contents, ContentLengths(type).large_counts > 0);
+  const BlockRuns runs = flatten_derived(contents, ContentLengths(type).num_large_counts > 0);
   free_contained_types(contents);
   return runs;
 }

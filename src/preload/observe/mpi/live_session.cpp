@@ -58,11 +58,11 @@ LiveSession& live_session() {
 
 // ---- connection to the simulator
 
-// Reads the bytes that have arrived from the simulator; waits for at most `milliseconds`. Ends the process if the
+// Reads the bytes that have arrived from the simulator; waits for at most `timeout_ms`. Ends the process if the
 // simulation has ended.
-void LiveSession::read_reply_bytes(int milliseconds) {
+void LiveSession::read_reply_bytes(int timeout_ms) {
   pollfd polled{detail::reply_descriptor, POLLIN, 0};
-  if (poll(&polled, 1, milliseconds) <= 0) return;
+  if (poll(&polled, 1, timeout_ms) <= 0) return;
   unsigned char buffer[4096];
   const auto count = read(detail::reply_descriptor, buffer, sizeof buffer);
   if (count < 0 && errno == EINTR) return;
@@ -84,10 +84,10 @@ std::optional<ReplyWords> LiveSession::take_reply() {
   return words;
 }
 
-// Waits at most `milliseconds` for replies. Posts the deferred receives whose matches the replies report, and queues
+// Waits at most `timeout_ms` for replies. Posts the deferred receives whose matches the replies report, and queues
 // other replies.
-void LiveSession::receive_replies(int milliseconds) {
-  read_reply_bytes(milliseconds);
+void LiveSession::receive_replies(int timeout_ms) {
+  read_reply_bytes(timeout_ms);
   while (auto words = take_reply()) {
     if ((*words)[0] == static_cast<std::int64_t>(stream::ReplyKind::matched_receive))
       post_deferred_receive(static_cast<stream::Number>((*words)[2]), static_cast<int>((*words)[3]),
@@ -109,10 +109,10 @@ ReplyWords LiveSession::query_simulator(const stream::Query& question) {
   return reply;
 }
 
-void LiveSession::poll_until(const std::function<bool()>& done) {
-  if (done()) return;
+void LiveSession::poll_until(const std::function<bool()>& is_complete) {
+  if (is_complete()) return;
   flush_stream();
-  for (int sleep_ms = 0; !done(); sleep_ms = std::min(2 * sleep_ms + 1, max_sleep_ms)) {
+  for (int sleep_ms = 0; !is_complete(); sleep_ms = std::min(2 * sleep_ms + 1, max_sleep_ms)) {
     receive_replies(sleep_ms);
     free_sent_copies();
   }

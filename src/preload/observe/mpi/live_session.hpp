@@ -52,8 +52,8 @@ class LiveSession {
   // Sends a query to the simulator and blocks until the reply arrives. Returns the reply without its first two words,
   // which are its kind and length (stream/live_reply.hpp).
   ReplyWords query_simulator(const stream::Query& question);
-  // Flushes the stream and blocks until `done()` returns true. `done` must poll the MPI library.
-  void poll_until(const std::function<bool()>& done);
+  // Flushes the stream and blocks until `is_complete()` returns true. `is_complete` must poll the MPI library.
+  void poll_until(const std::function<bool()>& is_complete);
   // Blocks, like MPI_Wait, until the MPI library has completed the request. Returns MPI's error code.
   int wait_for_request(MPI_Request* request, MPI_Status* status);
   // Performs a barrier on a communicator, also in the simulation, before a synchronising call that has no event.
@@ -95,8 +95,8 @@ class LiveSession {
   };
   static constexpr std::size_t default_max_buffered_bytes = 64 << 20;  // copies in flight before a send is throttled
 
-  void receive_replies(int milliseconds);
-  void read_reply_bytes(int milliseconds);
+  void receive_replies(int timeout_ms);
+  void read_reply_bytes(int timeout_ms);
   std::optional<ReplyWords> take_reply();
   void post_or_defer(const DeferredRequestPointer& message, stream::Receive event, int source, int tag);
   void post_deferred_receive(stream::Number number, int source, int tag);

@@ -28,12 +28,13 @@ struct ProbeTarget {
   MPI_Comm comm;
 };
 
-void record_probe(const ProbeTarget& target, bool is_blocking, bool found, const MPI_Status& status) {
-  if (found && target.source == MPI_PROC_NULL)
+void record_probe(const ProbeTarget& target, bool is_blocking, bool has_message, const MPI_Status& status) {
+  if (has_message && target.source == MPI_PROC_NULL)
     record_event(stream::Outcome{0, stream::proc_null, stream::any_source_or_tag, 0});
-  if (found && target.source != MPI_PROC_NULL) record_outcome(0, status);
+  if (has_message && target.source != MPI_PROC_NULL) record_outcome(0, status);
   const std::int64_t tag = target.tag == MPI_ANY_TAG ? stream::any_source_or_tag : target.tag;
-  record_event(stream::Probe{communicator_number(target.comm), to_stream_rank(target.source), tag, is_blocking, found});
+  record_event(
+      stream::Probe{communicator_number(target.comm), to_stream_rank(target.source), tag, is_blocking, has_message});
 }
 
 // Queries the simulator for a message that matches `target`, and replaces wildcards in `target` by the message's source

@@ -3,7 +3,7 @@
    the GPL, version 2 or later (LICENSE), like Valgrind; the rest of nearfield is not, and works without this tool.
 
    The preloaded recorder (../recorder.cpp) makes client requests that start and stop the recording and append events to
-   the stream; this tool appends the num_accesses. It records the initial thread, in the program and in libraries, but not
+   the stream; this tool appends the accesses. It records the initial thread, in the program and in libraries, but not
    the code of MPI libraries and of nearfield, and not during MPI calls. x86-64 only. */
 #include "pub_tool_basics.h"
 #include "pub_tool_aspacemgr.h"
@@ -60,7 +60,7 @@ int nearfield_write_all(int file, const void* bytes, unsigned long size) {
   while (size > 0) {
     const Int done = VG_(write)(file, from, size);
     if (done <= 0) {
-      VG_(umsg)("nearfield: cannot write the stream. The program goes on, and is not recorded any more.\n");
+      VG_(umsg)("nearfield: cannot write the stream. The program continues without being recorded.\n");
       return 0;
     }
     from += done;
@@ -129,7 +129,7 @@ static void add_helper_call(Translation* block, const HChar* name, void* functio
 }
 
 /* Adds a call that records one access. The n-th access of an instruction gets the location of byte n + 1 of the
-   instruction, so that the num_accesses are distinct and the instruction's arithmetic counts once. `nearfield show` looks
+   instruction, so that the accesses are distinct and the instruction's arithmetic counts once. `nearfield show` looks
    up the source line of the byte before a location, as for a return address. */
 static void add_access_call(Translation* block, IRExpr* address, UInt bytes, Bool is_store, IRExpr* guard) {
   const Addr code_location =

@@ -8,7 +8,7 @@ namespace {
 int num_way_groups(int ways) { return (ways + ways_per_group - 1) / ways_per_group; }
 std::uint8_t& age_of(WayGroup* set, int way) { return set[way / ways_per_group].age[way % ways_per_group]; }
 
-class Lru final : public Replacement {
+class LruReplacement final : public Replacement {
  public:
   void prepare_set(WayGroup* set, int ways) override {
     for (int way = 0; way < num_way_groups(ways) * ways_per_group; ++way)
@@ -43,7 +43,8 @@ class Lru final : public Replacement {
 
 }  // namespace
 
-const ReplacementSpec lru_replacement{"lru", "least recently used", false,
-                                      []() -> std::unique_ptr<Replacement> { return std::make_unique<Lru>(); }};
+const ReplacementSpec lru_replacement{"lru", "least recently used", false, []() -> std::unique_ptr<Replacement> {
+                                        return std::make_unique<LruReplacement>();
+                                      }};
 
 }  // namespace nearfield::sim

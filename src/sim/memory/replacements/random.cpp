@@ -4,7 +4,7 @@
 namespace nearfield::sim {
 namespace {
 
-class Random final : public Replacement {
+class RandomReplacement final : public Replacement {
  public:
   void prepare_set(WayGroup*, int) override {}
   void touch(WayGroup*, int, int) override {}
@@ -29,7 +29,8 @@ class Random final : public Replacement {
 }  // namespace
 
 extern const ReplacementSpec random_replacement;
-const ReplacementSpec random_replacement{"random", "any line, by a generator with a fixed seed", false,
-                                         []() -> std::unique_ptr<Replacement> { return std::make_unique<Random>(); }};
+const ReplacementSpec random_replacement{
+    "random", "any line, by a generator with a fixed seed", false,
+    []() -> std::unique_ptr<Replacement> { return std::make_unique<RandomReplacement>(); }};
 
 }  // namespace nearfield::sim

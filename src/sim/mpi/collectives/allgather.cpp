@@ -58,8 +58,8 @@ Task<> run_allgather(Communicator& comm, CollectiveCall call) {
     co_await open_mpi::run_allgather(comm, call);
     co_return;
   }
-  const bool uses_doubling = is_power_of_two(ranks) && out.total_bytes < thresholds::allgather_long_bytes;
-  if (!uses_doubling && out.total_bytes < thresholds::allgather_short_bytes) {
+  const bool uses_doubling = is_power_of_two(ranks) && out.total_bytes < thresholds::allgather_min_long_bytes;
+  if (!uses_doubling && out.total_bytes < thresholds::allgather_min_ring_bytes) {
     co_await allgather_by_bruck(comm, call);
     co_return;
   }

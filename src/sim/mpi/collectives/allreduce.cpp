@@ -42,7 +42,7 @@ Task<> run_allreduce(Communicator& comm, CollectiveCall call) {
   co_await fold_idle_ranks(comm, folded, data, scratch.begin());
   if (folded.place_of(comm.rank()) >= 0) {
     const bool too_few = call.bytes / element_bytes < static_cast<unsigned>(folded.num_places);
-    if (call.bytes <= thresholds::allreduce_short_bytes || too_few)
+    if (call.bytes <= thresholds::allreduce_max_short_bytes || too_few)
       co_await allreduce_by_recursive_doubling(comm, folded, data, scratch.begin());
     else
       co_await allreduce_by_recursive_halving(comm, folded, data, scratch.begin());

@@ -93,9 +93,9 @@ Task<> run_alltoall(Communicator& comm, CollectiveCall call) {
     co_await open_mpi::run_alltoall(comm, call);
     co_return;
   }
-  if (call.bytes <= thresholds::alltoall_short_bytes && comm.size() >= thresholds::alltoall_short_ranks)
+  if (call.bytes <= thresholds::alltoall_max_short_bytes && comm.size() >= thresholds::alltoall_min_short_ranks)
     co_await alltoall_by_bruck(comm, call);
-  else if (call.bytes <= thresholds::alltoall_medium_bytes)
+  else if (call.bytes <= thresholds::alltoall_max_medium_bytes)
     co_await alltoall_nonblocking(comm, call);
   else
     co_await alltoall_pairwise(comm, call);

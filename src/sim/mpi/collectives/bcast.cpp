@@ -54,13 +54,13 @@ Task<> run_bcast(Communicator& comm, CollectiveCall call) {
     co_await open_mpi::run_bcast(comm, call);
     co_return;
   }
-  if (call.bytes < thresholds::bcast_long_bytes || ranks < thresholds::bcast_long_ranks) {
+  if (call.bytes < thresholds::bcast_min_long_bytes || ranks < thresholds::bcast_min_long_ranks) {
     co_await bcast_down_tree(comm, Buffer(begin, call.bytes), call.root);
     co_return;
   }
   const auto count = static_cast<std::uint64_t>(ranks);
   const Blocks blocks{begin, (call.bytes + count - 1) / count, call.bytes};
-  const bool uses_doubling = call.bytes < thresholds::bcast_very_long_bytes && is_power_of_two(ranks);
+  const bool uses_doubling = call.bytes < thresholds::bcast_min_very_long_bytes && is_power_of_two(ranks);
   co_await bcast_by_scatter(comm, blocks, call.root,
                             uses_doubling ? AllgatherStep::recursive_doubling : AllgatherStep::ring);
 }

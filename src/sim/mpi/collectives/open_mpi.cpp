@@ -28,13 +28,13 @@ constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max();
 
 // One row of a selection: the algorithm for fewer ranks and fewer bytes than these limits. The first row that applies
 // is used.
-struct Selection {
+struct AlgorithmRange {
   std::uint64_t max_ranks, max_bytes;
   Algorithm algorithm;
 };
 
-Algorithm select_algorithm(std::span<const Selection> rows, int ranks, std::uint64_t bytes) {
-  for (const Selection& row : rows)
+Algorithm select_algorithm(std::span<const AlgorithmRange> rows, int ranks, std::uint64_t bytes) {
+  for (const AlgorithmRange& row : rows)
     if (static_cast<std::uint64_t>(ranks) < row.max_ranks && bytes < row.max_bytes) return row.algorithm;
   return rows.back().algorithm;
 }
@@ -117,7 +117,7 @@ Task<> bcast_along_tree(Communicator& comm, Algorithm tree, Buffer data, int roo
 }
 
 // Sizes are those of the message.
-constexpr Selection bcast_selection[] = {
+constexpr AlgorithmRange bcast_selection[] = {
     {4, 32, Algorithm::chain},
     {4, 256, Algorithm::binary_tree},
     {4, 512, Algorithm::chain},
@@ -174,7 +174,7 @@ Task<> allgather_by_neighbors(Communicator& comm, Blocks blocks) {
 }
 
 // Sizes are those of a rank's block.
-constexpr Selection allgather_selection[] = {
+constexpr AlgorithmRange allgather_selection[] = {
     {32, unlimited, Algorithm::recursive_doubling},
     {64, 1024, Algorithm::recursive_doubling},
     {64, 65536, Algorithm::neighbors},
@@ -229,7 +229,7 @@ Task<> reduce_and_bcast(Communicator& comm, CollectiveCall call) {
 }
 
 // Sizes are those of the vector.
-constexpr Selection allreduce_selection[] = {
+constexpr AlgorithmRange allreduce_selection[] = {
     {4, 8, Algorithm::ring},
     {4, 4096, Algorithm::recursive_doubling},
     {4, 8192, Algorithm::ring},
@@ -256,7 +256,7 @@ constexpr Selection allreduce_selection[] = {
 // ---- alltoall
 
 // Sizes are those of the data from one rank to another.
-constexpr Selection alltoall_selection[] = {
+constexpr AlgorithmRange alltoall_selection[] = {
     {3, unlimited, Algorithm::pairwise},
     {8, 524288, Algorithm::linear},
     {8, 1048576, Algorithm::pairwise},

@@ -62,7 +62,7 @@ Task<> reduce_into_buffer(Communicator& comm, CollectiveCall call) {
   const TemporaryBuffer scratch(comm, call.bytes);
   co_await comm.copy(call.output, call.input, call.bytes);
   const bool too_few = call.bytes / element_bytes < static_cast<unsigned>(folded.num_places);
-  if (call.bytes <= thresholds::reduce_short_bytes || too_few) {
+  if (call.bytes <= thresholds::reduce_max_short_bytes || too_few) {
     co_await reduce_up_tree(comm, data, scratch.begin(), call.root);
     co_return;
   }

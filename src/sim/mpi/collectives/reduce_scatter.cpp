@@ -69,7 +69,7 @@ Task<> run_reduce_scatter(Communicator& comm, CollectiveCall call) {
 
 Task<> reduce_scatter(Communicator& comm, Address in, Address out, std::vector<std::uint64_t> offsets) {
   if (offsets.back() == 0) co_return;
-  if (offsets.back() < thresholds::reduce_scatter_long_bytes)
+  if (offsets.back() < thresholds::reduce_scatter_min_long_bytes)
     co_await reduce_scatter_by_recursive_halving(comm, in, out, std::move(offsets));
   else
     co_await reduce_scatter_pairwise(comm, in, out, std::move(offsets));

@@ -7,9 +7,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Dragonfly final : public Topology {
+class DragonflyTopology final : public Topology {
  public:
-  Dragonfly(const nearfield::Network& network, int)
+  DragonflyTopology(const nearfield::Network& network, int)
       : Topology(network.shape[1]), routers_per_group_(network.shape[0]), num_groups_(network.shape[2]) {}
 
   int max_nodes() const override { return routers_per_group_ * nodes_per_router_ * num_groups_; }
@@ -66,7 +66,7 @@ extern const TopologySpec dragonfly_topology;
 const TopologySpec dragonfly_topology{"dragonfly",
                                       "groups of fully linked routers, one link between any two groups",
                                       "routers per group, nodes per router, groups",
-                                      make_implementation<Topology, Dragonfly>,
+                                      make_implementation<Topology, DragonflyTopology>,
                                       3,
                                       3};
 

@@ -7,9 +7,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Full final : public Topology {
+class FullyConnectedTopology final : public Topology {
  public:
-  Full(int nodes, int nodes_per_router)
+  FullyConnectedTopology(int nodes, int nodes_per_router)
       : Topology(nodes_per_router),
         num_nodes_(nodes),
         num_routers_((nodes + nodes_per_router - 1) / nodes_per_router) {}
@@ -30,7 +30,7 @@ class Full final : public Topology {
 std::unique_ptr<Topology> make_full(const nearfield::Network& network, int nodes) {
   const int max_nodes = 30'000 * network.nodes_per_router;  // links are numbered by an int
   if (nodes > max_nodes) check_capacity(network, nodes, max_nodes, {});
-  return std::make_unique<Full>(nodes, network.nodes_per_router);
+  return std::make_unique<FullyConnectedTopology>(nodes, network.nodes_per_router);
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Hypercube final : public Topology {
+class HypercubeTopology final : public Topology {
  public:
-  Hypercube(int dimensions, int nodes_per_router) : Topology(nodes_per_router), num_dimensions_(dimensions) {}
+  HypercubeTopology(int dimensions, int nodes_per_router) : Topology(nodes_per_router), num_dimensions_(dimensions) {}
 
   int max_nodes() const override { return (1 << num_dimensions_) * nodes_per_router_; }
   int num_links() const override { return (1 << num_dimensions_) * num_dimensions_; }
@@ -53,7 +53,7 @@ std::unique_ptr<Topology> make_hypercube(const nearfield::Network& network, int 
   if (min_dimensions > max_dimensions) check_capacity(network, nodes, 1L << max_dimensions, {max_dimensions});
   const int dimensions = network.shape.empty() ? min_dimensions : network.shape.front();
   check_capacity(network, nodes, (1L << dimensions) * network.nodes_per_router, {min_dimensions});
-  return std::make_unique<Hypercube>(dimensions, network.nodes_per_router);
+  return std::make_unique<HypercubeTopology>(dimensions, network.nodes_per_router);
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Torus final : public Topology {
+class TorusTopology final : public Topology {
  public:
-  Torus(const nearfield::Network& network, int) : Topology(network.nodes_per_router), shape_(network.shape) {
+  TorusTopology(const nearfield::Network& network, int) : Topology(network.nodes_per_router), shape_(network.shape) {
     for (const int extent : shape_) num_routers_ *= extent;
   }
 
@@ -74,7 +74,7 @@ extern const TopologySpec torus_topology;
 const TopologySpec torus_topology{"torus",
                                   "a grid of routers closed to rings, in dimension order",
                                   "routers per dimension",
-                                  make_implementation<Topology, Torus>,
+                                  make_implementation<Topology, TorusTopology>,
                                   1,
                                   8};
 

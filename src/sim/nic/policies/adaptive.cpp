@@ -11,9 +11,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Adaptive final : public Policy {
+class AdaptivePolicy final : public Policy {
  public:
-  Adaptive(const Machine& machine, const PolicyValues& values)
+  AdaptivePolicy(const Machine& machine, const PolicyValues& values)
       : limits_{static_cast<std::uint64_t>(values[0]), static_cast<std::uint64_t>(values[1]),
                 static_cast<std::uint64_t>(values[2]), static_cast<std::uint64_t>(values[3])},
         last_level_(static_cast<int>(machine.caches.size()) - 1),
@@ -78,6 +78,6 @@ const PolicySpec adaptive_policy{
      {"leak_percent", 25, 0, 100, "lost unused, of a window, that is too much"},
      {"pause", 4, 1, 1 << 20, "windows that then go to memory"}},
     1,
-    make_implementation<Policy, Adaptive>};
+    make_implementation<Policy, AdaptivePolicy>};
 
 }  // namespace nearfield::sim

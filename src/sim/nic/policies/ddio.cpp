@@ -10,9 +10,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Ddio final : public Policy {
+class DdioPolicy final : public Policy {
  public:
-  Ddio(const Machine& machine, const PolicyValues& values)
+  DdioPolicy(const Machine& machine, const PolicyValues& values)
       : level_(static_cast<int>(machine.caches.size()) - 1), ways_(static_cast<int>(values[0])) {
     const int llc_ways = machine.caches.back().ways;
     if (llc_ways > 0 && ways_ > llc_ways)
@@ -35,7 +35,7 @@ const PolicySpec ddio_policy{"ddio",
                              "everything into a few ways of the last-level cache (Intel DDIO)",
                              {{"ways", 2, 1, 1024, "ways of a set that it may take"}},
                              1,
-                             make_implementation<Policy, Ddio>,
+                             make_implementation<Policy, DdioPolicy>,
                              true};
 
 }  // namespace nearfield::sim

@@ -9,9 +9,9 @@
 namespace nearfield::sim {
 namespace {
 
-class Tph final : public Policy {
+class TphPolicy final : public Policy {
  public:
-  Tph(const Machine& machine, const PolicyValues& values)
+  TphPolicy(const Machine& machine, const PolicyValues& values)
       : num_levels_(static_cast<int>(machine.caches.size())), header_level_(static_cast<int>(values[0])) {}
   InjectionTarget choose_target(const IncomingWrite& incoming, const CounterReader&) override {
     const int level =
@@ -30,6 +30,6 @@ const PolicySpec tph_policy{"tph",
                             "each buffer to where it was steered (PCIe TPH, AMD SDCI)",
                             {{"header", 2, 0, 8, "cache level of the event queue, 1: nearest; 0: memory"}},
                             1,
-                            make_implementation<Policy, Tph>};
+                            make_implementation<Policy, TphPolicy>};
 
 }  // namespace nearfield::sim

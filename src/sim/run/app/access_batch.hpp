@@ -2,7 +2,7 @@
 //
 //   AccessBatch batch(rank);
 //   for (...) {
-//     batch.load(address, count, stride_bytes, bytes);
+//     batch.add_load(address, count, stride_bytes, bytes);
 //     if (batch.is_full()) co_await batch.flush();
 //   }
 //   co_await batch.flush();
@@ -20,20 +20,21 @@ class AccessBatch {
  public:
   explicit AccessBatch(Rank& rank) : rank_(rank) {}
 
-  void load(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
+  void add_load(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add_sweep({Access::load, bytes, address, count, stride_bytes});
   }
-  void store(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
+  void add_store(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add_sweep({Access::store, bytes, address, count, stride_bytes});
   }
-  // Load or store one word.
-  void load(Address address) { load(address, 1, 0, 8); }
-  void store(Address address) { store(address, 1, 0, 8); }
-  // load_indices() loads an array of indices, gather_word() loads one word at an address that an index determines.
-  void load_indices(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
+  // Add the load or store of one word.
+  void add_load(Address address) { add_load(address, 1, 0, 8); }
+  void add_store(Address address) { add_store(address, 1, 0, 8); }
+  // Adds the load of an array of indices.
+  void add_index_load(Address address, std::uint64_t count, std::int64_t stride_bytes, unsigned bytes) {
     add_sweep({Access::index, bytes, address, count, stride_bytes});
   }
-  void gather_word(Address address) { add_sweep({Access::gather, 8, address, 1, 0}); }
+  // Adds the load of one word at an address that an index determines.
+  void add_gather(Address address) { add_sweep({Access::gather, 8, address, 1, 0}); }
 
   // Add arithmetic to each access of the last call: a chain of dependent floating-point instructions, or independent
   // instructions. The arithmetic overlaps with the issue of `accesses` accesses; only the time beyond that counts.

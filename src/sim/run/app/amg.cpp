@@ -30,7 +30,7 @@ struct GridLevel {
 };
 
 struct RankPart {
-  std::vector<GridLevel> grids;
+  std::vector<GridLevel> levels;
   std::unique_ptr<RankCommunicator> comm;
   Address x = 0, r = 0, p = 0, s = 0;
   Address sum = 0, total = 0;  // arguments of the allreduce
@@ -42,7 +42,7 @@ class PcgSolve {
 
   // Computes the initial residual, then iterates, as hypre's pcg.c does.
   Task<> run_pcg() {
-    GridLevel& finest = part_.grids.front();
+    GridLevel& finest = part_.levels.front();
     co_await multiply(rank_, finest.matrix, part_.x, part_.r, true);
     co_await precondition(part_.p);
     co_await dot_product(part_.r, part_.p);
@@ -63,7 +63,7 @@ class PcgSolve {
   // Applies the preconditioner: solves for the residual r by one V-cycle with the initial guess 0, and copies the
   // result to `into`.
   Task<> precondition(Address into) {
-    GridLevel& finest = part_.grids.front();
+    GridLevel& finest = part_.levels.front();
     co_await rank_.copy(finest.f, part_.r, finest.vector_bytes());
     co_await rank_.write(finest.u, finest.vector_bytes());
     co_await run_v_cycle(0);
@@ -71,10 +71,10 @@ class PcgSolve {
   }
 
   Task<> run_v_cycle(std::size_t level) {
-    GridLevel& current = part_.grids[level];
+    GridLevel& current = part_.levels[level];
     co_await relax_level(current);
-    if (level + 1 == part_.grids.size()) co_return;
-    GridLevel& next = part_.grids[level + 1];
+    if (level + 1 == part_.levels.size()) co_return;
+    GridLevel& next = part_.levels[level + 1];
     co_await rank_.copy(current.residual, current.f, current.vector_bytes());
     co_await multiply(rank_, current.matrix, current.u, current.residual, true);
     co_await multiply_transposed(rank_, current.interpolation, current.residual, next.f, next.rows);
@@ -90,11 +90,11 @@ class PcgSolve {
     AccessBatch batch(rank_);
     for (std::uint64_t i = 0; i < 2 * grid.rows; ++i) {
       const std::uint64_t row = i < grid.rows ? i : 2 * grid.rows - 1 - i;
-      batch.load(grid.f + row * word_bytes);
-      batch.load(grid.weights + row * word_bytes);
+      batch.add_load(grid.f + row * word_bytes);
+      batch.add_load(grid.weights + row * word_bytes);
       access_row(batch, grid.matrix.own_columns, row, grid.u, true);
       access_row(batch, grid.matrix.other_columns, row, grid.matrix.receive_buffer, true);
-      batch.store(grid.u + row * word_bytes);
+      batch.add_store(grid.u + row * word_bytes);
       if (batch.is_full()) co_await batch.flush();
     }
     co_await batch.flush();
@@ -102,9 +102,9 @@ class PcgSolve {
 
   Task<> dot_product(Address a, Address b) {
     AccessBatch batch(rank_);
-    for (std::uint64_t at = 0; at < part_.grids.front().vector_bytes(); at += word_bytes) {
-      batch.load(a + at);
-      batch.load(b + at);
+    for (std::uint64_t at = 0; at < part_.levels.front().vector_bytes(); at += word_bytes) {
+      batch.add_load(a + at);
+      batch.add_load(b + at);
       batch.add_dependent_flops(1, 2);
       if (batch.is_full()) co_await batch.flush();
     }
@@ -114,7 +114,7 @@ class PcgSolve {
     co_await rank_.read(part_.total, word_bytes);
   }
 
-  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.grids.front().vector_bytes()); }
+  Task<> axpy(Address from, Address into) { return rank_.combine(into, from, part_.levels.front().vector_bytes()); }
 
   Rank& rank_;
   RankPart& part_;
@@ -138,7 +138,7 @@ class Amg final : public Workload {
         grid.rows = matrices[r].own_columns.num_rows();
         grid.matrix = std::move(matrices[r]);
         grid.interpolation = std::move(interpolations[r]);
-        parts_[r].grids.push_back(std::move(grid));
+        parts_[r].levels.push_back(std::move(grid));
       }
     }
   }
@@ -147,14 +147,14 @@ class Amg final : public Workload {
     RankPart& part = part_of_rank(rank);
     part.comm = std::make_unique<RankCommunicator>(rank, tag);
     RankHeap heap(rank);
-    for (GridLevel& grid : part.grids) {
+    for (GridLevel& grid : part.levels) {
       co_await allocate_matrix(heap, grid.matrix);
-      if (&grid != &part.grids.back()) co_await allocate_matrix(heap, grid.interpolation);
+      if (&grid != &part.levels.back()) co_await allocate_matrix(heap, grid.interpolation);
       for (Address* vector : {&grid.u, &grid.f, &grid.residual, &grid.weights})
         co_await heap.allocate(*vector, grid.vector_bytes());
     }
     for (Address* vector : {&part.x, &part.r, &part.p, &part.s})
-      co_await heap.allocate(*vector, part.grids.front().vector_bytes());
+      co_await heap.allocate(*vector, part.levels.front().vector_bytes());
     for (Address* number : {&part.sum, &part.total}) co_await heap.allocate(*number, word_bytes);
   }
 

@@ -60,8 +60,8 @@ Task<> multiply_local(Rank& rank, const LocalMatrix& a, Address x, Address y, bo
   AccessBatch batch(rank);
   for (std::uint64_t row = 0; row < a.num_rows(); ++row) {
     access_row(batch, a, row, x, true);
-    if (is_accumulating) batch.load(y + row * word_bytes);
-    batch.store(y + row * word_bytes);
+    if (is_accumulating) batch.add_load(y + row * word_bytes);
+    batch.add_store(y + row * word_bytes);
     if (batch.is_full()) co_await batch.flush();
   }
   co_await batch.flush();
@@ -72,10 +72,10 @@ Task<> multiply_local_transposed(Rank& rank, const LocalMatrix& a, Address x, Ad
   co_await rank.write(y, y_count * word_bytes);
   AccessBatch batch(rank);
   for (std::uint64_t row = 0; row < a.num_rows(); ++row) {
-    batch.load(x + row * word_bytes);
+    batch.add_load(x + row * word_bytes);
     access_row(batch, a, row, y, false);
     for (int k = a.begin[row]; k < a.begin[row + 1]; ++k) {
-      batch.store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word_bytes);
+      batch.add_store(y + static_cast<std::uint64_t>(a.column[static_cast<std::size_t>(k)]) * word_bytes);
       batch.add_independent_flops(1, 4);
     }
     if (batch.is_full()) co_await batch.flush();
@@ -90,10 +90,10 @@ Task<> gather_unknowns(Rank& rank, const RankMatrix& a, Address x, bool is_rever
   for (std::size_t i = 0; i < a.gathered.size(); ++i) {
     const Address buffer = a.send_buffer + i * word_bytes,
                   unknown = x + static_cast<std::uint64_t>(a.gathered[i]) * word_bytes;
-    batch.load(a.gathered_address + i * index_bytes, 1, 0, index_bytes);
-    batch.load(unknown);
-    if (is_reverse) batch.load(buffer);
-    batch.store(is_reverse ? unknown : buffer);
+    batch.add_load(a.gathered_address + i * index_bytes, 1, 0, index_bytes);
+    batch.add_load(unknown);
+    if (is_reverse) batch.add_load(buffer);
+    batch.add_store(is_reverse ? unknown : buffer);
     if (batch.is_full()) co_await batch.flush();
   }
   co_await batch.flush();
@@ -117,11 +117,11 @@ std::vector<Request> start_exchange(Rank& rank, const std::vector<PeerEntries>& 
 void access_row(AccessBatch& batch, const LocalMatrix& a, std::uint64_t row, Address x, bool is_accumulating) {
   const auto begin = static_cast<std::uint64_t>(a.begin[row]),
              count = static_cast<std::uint64_t>(a.begin[row + 1]) - begin;
-  batch.load(a.begin_address + (row + 1) * index_bytes, 1, 0, index_bytes);
-  batch.load_indices(a.column_address + begin * index_bytes, count, index_bytes, index_bytes);
-  batch.load(a.value_address + begin * word_bytes, count, word_bytes, word_bytes);
+  batch.add_load(a.begin_address + (row + 1) * index_bytes, 1, 0, index_bytes);
+  batch.add_index_load(a.column_address + begin * index_bytes, count, index_bytes, index_bytes);
+  batch.add_load(a.value_address + begin * word_bytes, count, word_bytes, word_bytes);
   for (auto k = begin; k < begin + count; ++k) {
-    batch.gather_word(x + static_cast<std::uint64_t>(a.column[k]) * word_bytes);
+    batch.add_gather(x + static_cast<std::uint64_t>(a.column[k]) * word_bytes);
     if (is_accumulating)
       batch.add_dependent_flops(1, 3);  // loads of column[k], value[k] and x: sum += value[k] * x[column[k]]
   }

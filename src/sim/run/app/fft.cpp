@@ -79,9 +79,9 @@ void add_accesses(AccessBatch& batch, Access kind, Address begin, std::uint64_t 
   };
   both([&](Address at, std::uint64_t times, std::int64_t stride_bytes) {
     if (kind == Access::store)
-      batch.store(at, times, stride_bytes, word_bytes);
+      batch.add_store(at, times, stride_bytes, word_bytes);
     else
-      batch.load(at, times, stride_bytes, word_bytes);
+      batch.add_load(at, times, stride_bytes, word_bytes);
     batch.add_independent_flops(flops, 2);
   });
 }

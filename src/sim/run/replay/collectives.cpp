@@ -16,16 +16,16 @@ using Kind = stream::CollectiveKind;
 class PackedBuffer {
  public:
   PackedBuffer(Communicator& comm, const Buffer& buffer) : buffer_(buffer) {
-    if (!buffer.is_contiguous() && buffer.bytes() > 0) packed_.emplace(comm, buffer.bytes());
+    if (!buffer.is_contiguous() && buffer.bytes() > 0) temporary_buffer_.emplace(comm, buffer.bytes());
   }
-  Address begin() const { return packed_ ? packed_->begin() : buffer_.address; }
-  Task<> pack(Communicator& comm) { return comm.copy(packed(), packed_ ? buffer_ : Buffer()); }
-  Task<> unpack(Communicator& comm) { return comm.copy(buffer_, packed_ ? packed() : Buffer()); }
+  Address begin() const { return temporary_buffer_ ? temporary_buffer_->begin() : buffer_.address; }
+  Task<> pack(Communicator& comm) { return comm.copy(contiguous_buffer(), temporary_buffer_ ? buffer_ : Buffer()); }
+  Task<> unpack(Communicator& comm) { return comm.copy(buffer_, temporary_buffer_ ? contiguous_buffer() : Buffer()); }
 
  private:
-  Buffer packed() const { return {begin(), buffer_.bytes()}; }
+  Buffer contiguous_buffer() const { return {begin(), buffer_.bytes()}; }
   Buffer buffer_;
-  std::optional<TemporaryBuffer> packed_;
+  std::optional<TemporaryBuffer> temporary_buffer_;
 };
 
 // The buffers of a collective whose algorithm takes contiguous data: `in` is packed before the algorithm runs, `out` is

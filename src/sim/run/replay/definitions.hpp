@@ -37,7 +37,7 @@ class StreamDefinitions {
   // `space`: the address space of the recorded process. It must outlive this object.
   StreamDefinitions(int rank, AddressSpace& space) : rank_(rank), space_(space) {}
 
-  void add_definition(const stream::Text& event) { texts_[event.text] = event.content; }
+  void add_definition(const stream::Text& event) { texts_[event.string_id] = event.content; }
   void add_definition(const stream::Object& event) { objects_[event.object] = event.path; }
   void add_definition(const stream::CallSite& event) { call_sites_[event.call_site] = event; }
   void add_definition(const stream::Layout& event) { layouts_[event.layout] = &datatypes_.emplace_back(event, space_); }

@@ -26,18 +26,19 @@ void for_each_piece(const Buffer& buffer, std::uint64_t bytes, Function function
 
 }  // namespace
 
-void FirstReads::add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrived, Ps completed) {
+void FirstReads::add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrival_time,
+                             Ps completion_time) {
   if (bytes == 0) return;
-  arrived = std::min(arrived, completed);
+  arrival_time = std::min(arrival_time, completion_time);
   ReceivedData& received = received_by_call_[call];
   ++received.messages;
   received.bytes += bytes;
-  received.time_in_mpi += completed - arrived;
+  received.time_in_mpi += completion_time - arrival_time;
   for_each_piece(buffer, bytes, [&](Address address, std::uint64_t size) {
     while (take_unread_line(address, size)) continue;
     for (const Address end = address + size; address < end;) {
       const Address line_end = std::min(end, (address / line_bytes_ + 1) * line_bytes_);
-      unread_lines_.insert_or_assign(address, UnreadLine{address, line_end, call, arrived, completed});
+      unread_lines_.insert_or_assign(address, UnreadLine{address, line_end, call, arrival_time, completion_time});
       address = line_end;
     }
   });
@@ -57,8 +58,8 @@ void FirstReads::record_read(const UnreadLine& line, Ps now) {
   ReceivedData& received = received_by_call_[line.call];
   const auto bytes = static_cast<double>(line.end - line.begin);
   received.read_bytes += line.end - line.begin;
-  received.byte_time_until_read += bytes * std::max(0.0, now - line.completed);
-  received.byte_time += bytes * std::max(0.0, now - line.arrived);
+  received.byte_time_until_read += bytes * std::max(0.0, now - line.completion_time);
+  received.byte_time += bytes * std::max(0.0, now - line.arrival_time);
 }
 
 void FirstReads::record_read(const Buffer& buffer, Ps now) {

@@ -32,7 +32,7 @@ struct ReceivedData {
 struct UnreadLine {
   Address begin = 0, end = 0;
   CallTimes::CallKey call;
-  Ps arrived = 0, completed = 0;
+  Ps arrival_time = 0, completion_time = 0;
 };
 
 class FirstReads {
@@ -43,7 +43,7 @@ class FirstReads {
 
   // Must be called when `call` has received the first `bytes` of a buffer. Unread lines in this range are dropped,
   // since the message has overwritten them.
-  void add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrived, Ps completed);
+  void add_message(const CallKey& call, const Buffer& buffer, std::uint64_t bytes, Ps arrival_time, Ps completion_time);
   bool has_unread_lines() const { return !unread_lines_.empty(); }
   // Removes and returns an unread line with a byte in this range, which the program reads or overwrites; nullopt if
   // there is none. If the program reads the line, record_read() follows.

@@ -29,8 +29,8 @@ void copy_configs(RankReplayResult& merged, const RankReplayResult& single, cons
       std::max(merged.timing_sensitivity.races.outcomes, single.timing_sensitivity.races.outcomes);
   for (int speed = range.speed; speed < range.end_speed; ++speed)
     merged.timing_sensitivity.races
-        .divergent[static_cast<std::size_t>(range.variant)][static_cast<std::size_t>(speed)] =
-        single.timing_sensitivity.races.divergent[0][0];
+        .num_divergent_outcomes[static_cast<std::size_t>(range.variant)][static_cast<std::size_t>(speed)] =
+        single.timing_sensitivity.races.num_divergent_outcomes[0][0];
 }
 
 void clear_for_variants(ReplayResult& merged, int variants) {
@@ -39,7 +39,7 @@ void clear_for_variants(ReplayResult& merged, int variants) {
   for (auto& rank : merged.ranks) {
     rank.computing.time = zero;
     for (auto& call : rank.calls) call.spent.time = zero;
-    rank.timing_sensitivity.races.divergent = {};
+    rank.timing_sensitivity.races.num_divergent_outcomes = {};
   }
   merged.cluster.variants.clear();
 }

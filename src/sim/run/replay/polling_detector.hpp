@@ -21,8 +21,8 @@ class PollingDetector {
   bool is_polling() const { return last_failed_poll_ && !has_computed_since_poll(); }
 
   // ---- for a program that runs live, whose polling loop may repeat several queries in turn
-  void record_query(const Query& query, bool failed) {
-    if (failed)
+  void record_query(const Query& query, bool has_failed) {
+    if (has_failed)
       failed_queries_.push_back(query);
     else
       end_polling_loop();

@@ -45,7 +45,7 @@ ReplayedRank::ReplayedRank(const RankStream& stream, Rank& rank, const ReplayOpt
       recorded_outcomes_({rank.endpoint(), definitions_, requests_, race_counter_, polling_detector_},
                          stream.open_again),
       live_outcomes_({rank.endpoint(), definitions_, requests_, race_counter_, polling_detector_}, stream.send_reply),
-      call_times_(static_cast<int>(cluster.policies.size()), cluster.scheduled_policy) {}
+      call_times_(static_cast<int>(cluster.placement_policy_names.size()), cluster.scheduled_policy) {}
 
 Task<> ReplayedRank::run() {
   if (options_.start_seed) rank_.compute(start_delay(*options_.start_seed, rank_.rank()));
@@ -168,12 +168,12 @@ Task<> ReplayedRank::handle_event(const stream::RequestsTested& event) {
   if (!event.is_blocking && event.completed_requests.empty()) record_failed_poll();
   const bool has_choice = event.requests.size() > 1;
   if (event.is_blocking && has_choice) race_counter_.count_wait_for_any();
-  std::vector<ConfigClock> ready;
+  std::vector<ConfigClock> ready_times;
   for (const stream::Number request : event.completed_requests)
-    ready.push_back(co_await requests_.complete_request(request));
+    ready_times.push_back(co_await requests_.complete_request(request));
   const bool waited = event.is_blocking || start.is_polling;
   if (waited ? has_choice && !event.completed_requests.empty() : !event.requests.empty())
-    race_counter_.count_alternatives(event, definitions_.text_of(call_.name), waited, *start.begin, ready);
+    race_counter_.count_alternatives(event, definitions_.text_of(call_.name), waited, *start.begin, ready_times);
 }
 
 Task<> ReplayedRank::handle_event(const stream::Probe& event) {
@@ -187,7 +187,7 @@ Task<> ReplayedRank::handle_event(const stream::Probe& event) {
   const CallStart start = co_await outcomes.begin_probe(event, message);
   if (!event.is_blocking && !event.has_message) {
     record_failed_poll();
-    if (!start.is_polling) rank_.endpoint().record_failed_probe(program_pattern);
+    if (!start.is_polling) rank_.endpoint().record_unmatched_probe(program_pattern);
     co_return;
   }
   const bool has_any = event.peer == stream::any_source_or_tag || event.tag == stream::any_source_or_tag;

@@ -29,10 +29,10 @@ void RaceCounter::compare_with_recorded(bool is_same, bool is_failed_poll) {
 }
 
 void RaceCounter::discard_failed_poll() {
-  endpoint_.discard_failed_probe();
+  endpoint_.discard_unmatched_probe();
   if (std::exchange(failed_poll_diverged_, false)) endpoint_.race_statistics().retract_divergence_on_first();
   if (!failed_poll_) return;
-  endpoint_.race_statistics().retract_outcome(failed_poll_->divergent);
+  endpoint_.race_statistics().retract_outcome(failed_poll_->divergent_configs);
   failed_poll_->is_counted = false;
   failed_poll_ = nullptr;
 }
@@ -41,23 +41,23 @@ void RaceCounter::discard_failed_poll() {
 // that completes. Waitsome and Testsome return all completed requests, Test and Testany one or none, Testall all or
 // none.
 void RaceCounter::count_alternatives(const stream::RequestsTested& event, const std::string& name, bool waited,
-                                     const ConfigClock& begin, const std::vector<ConfigClock>& ready) {
+                                     const ConfigClock& begin, const std::vector<ConfigClock>& ready_times) {
   const bool returns_some = name.ends_with("some");
   const ConfigClock never(begin.num_variants());
   const auto choice = std::make_shared<RecordedChoice>();
   choice->needs_all = name.ends_with("all");
   choice->limit = begin + 1;
   ConfigMask late_configs = 0;  // configurations in which a returned request was not ready yet
-  if (waited && returns_some) choice->limit = later(begin, earliest_of(ready)) + 1;
+  if (waited && returns_some) choice->limit = later(begin, earliest_of(ready_times)) + 1;
   if (!waited || returns_some)
-    for (const ConfigClock& time : ready) late_configs |= configs_before(choice->limit, time + 1);
+    for (const ConfigClock& time : ready_times) late_configs |= configs_before(choice->limit, time + 1);
   if (waited && !returns_some)
-    choice->limit = zero_unless_after(begin, ready[0]);
-  else if (!returns_some && !ready.empty())
+    choice->limit = zero_unless_after(begin, ready_times[0]);
+  else if (!returns_some && !ready_times.empty())
     choice->limit = never;
   RaceStatistics& races = endpoint_.race_statistics();
   ++races.outcomes;
-  races.add_divergence(choice->divergent, late_configs);
+  races.add_divergence(choice->divergent_configs, late_configs);
   for (const stream::Number request : event.requests) {
     if (std::ranges::find(event.completed_requests, request) != event.completed_requests.end()) continue;
     ++choice->num_open_requests;

@@ -28,10 +28,10 @@ class RaceCounter {
   // Removes the last failed poll from the races, since a polling loop counts as a wait.
   void discard_failed_poll();
   // Counts the configurations in which the call, which began at `begin`, would have returned other requests; further
-  // configurations are counted when the open requests complete. `name`: the MPI function. `ready`: the completion times
-  // of the returned requests.
+  // configurations are counted when the open requests complete. `name`: the MPI function. `ready_times`: the completion
+  // times of the returned requests.
   void count_alternatives(const stream::RequestsTested& event, const std::string& name, bool waited,
-                          const ConfigClock& begin, const std::vector<ConfigClock>& ready);
+                          const ConfigClock& begin, const std::vector<ConfigClock>& ready_times);
   TimingSensitivity timing_sensitivity() const;
 
  private:

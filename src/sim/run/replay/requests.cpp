@@ -4,15 +4,15 @@
 
 namespace nearfield::sim::replay {
 
-void RecordedChoice::count_ready_request(RaceStatistics& races, const ConfigClock& ready) {
+void RecordedChoice::count_ready_request(RaceStatistics& races, const ConfigClock& ready_time) {
   if (!is_counted) return;
-  const ConfigMask early_configs = configs_before(ready, limit);
+  const ConfigMask early_configs = configs_before(ready_time, limit);
   --num_open_requests;
   late_configs |= ~early_configs;
   if (!needs_all)
-    races.add_divergence(divergent, early_configs);
+    races.add_divergence(divergent_configs, early_configs);
   else if (num_open_requests == 0)
-    races.add_divergence(divergent, early_configs & ~late_configs);
+    races.add_divergence(divergent_configs, early_configs & ~late_configs);
 }
 
 Requests::Requests(Rank& rank, FirstReads* first_reads)
@@ -30,9 +30,9 @@ Task<ConfigClock> Requests::complete_request(PendingRequest request) {
     first_reads_->add_message(request.receive->call, request.receive->buffers.front(), endpoint.last_received_bytes(),
                               endpoint.last_data_arrival(), endpoint.ordering_clock());
   if (first_reads_ && request.collective) record_results(*request.receive);
-  const ConfigClock ready = is_message ? endpoint.last_ready_time() : endpoint.now();
-  for (const auto& choice : request.choices) choice->count_ready_request(endpoint.race_statistics(), ready);
-  co_return ready;
+  const ConfigClock ready_time = is_message ? endpoint.last_ready_time() : endpoint.now();
+  for (const auto& choice : request.choices) choice->count_ready_request(endpoint.race_statistics(), ready_time);
+  co_return ready_time;
 }
 
 Task<> Requests::complete_requests(std::span<const stream::Number> requests) {

@@ -19,12 +19,12 @@ struct RecordedChoice {
   ConfigClock limit;
   bool needs_all = false;
   std::size_t num_open_requests = 0;  // requests that have not completed yet
-  ConfigMask divergent = 0, late_configs = 0;
+  ConfigMask divergent_configs = 0, late_configs = 0;
   bool is_counted = true;
 
   // Must be called when one of the open requests completes, with the request's completion time. Counts the
   // configurations in which the result differs.
-  void count_ready_request(RaceStatistics& races, const ConfigClock& ready);
+  void count_ready_request(RaceStatistics& races, const ConfigClock& ready_time);
 };
 
 class Requests {

@@ -27,8 +27,8 @@ std::vector<Parameters> collective_cases(const Machine& machine, const PairPlace
   sizes.max_message_bytes = 256 << 10;  // larger sizes take the host long
   std::vector<Parameters> list;
   const int alone = std::min(default_nodes, machine.max_nodes);  // nodes with one rank each
-  const RankLayout usual = machine.cores > 1 ? RankLayout{machine.cores, 1} : RankLayout{alone, alone};
-  for (const auto& [ranks, nodes] : rank_layouts(machine, choice, usual))
+  const RankLayout default_layout = machine.cores > 1 ? RankLayout{machine.cores, 1} : RankLayout{alone, alone};
+  for (const auto& [ranks, nodes] : rank_layouts(machine, choice, default_layout))
     for (const auto size : collective_sizes(sizes))
       for (const char* operation : collective_operations) {
         const auto bytes = static_cast<std::uint64_t>(size);
@@ -43,7 +43,7 @@ std::vector<Parameters> collective_cases(const Machine& machine, const PairPlace
 }
 
 std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
-  return machine.cores > 1 || machine.max_nodes > 1 ? "" : "the machine has one core: there is nobody to call with";
+  return machine.cores > 1 || machine.max_nodes > 1 ? "" : "the machine has one core: a collective needs two";
 }
 
 }  // namespace

@@ -37,32 +37,32 @@ struct RankBox {
   std::uint64_t end_of_updated_cells(std::size_t d) const { return extent[d] - 1; }
 };
 
-struct RankSplit {
+struct RankPartition {
   ThreeExtents parts;
   std::uint64_t num_ranks() const { return parts[0] * parts[1] * parts[2]; }
 };
 
 // Parses a split, for example '8x4x1'.
-RankSplit parse_split(const std::string& text) {
-  RankSplit split{};
+RankPartition parse_rank_partition(const std::string& text) {
+  RankPartition partition{};
   const char* at = text.data();
   const char* const end = at + text.size();
   for (std::size_t d = 0; d < 3; ++d) {
-    const auto [next, error] = std::from_chars(at, end, split.parts[d]);
-    if (error != std::errc{} || split.parts[d] == 0 || (d < 2 ? next == end || *next != 'x' : next != end))
+    const auto [next, error] = std::from_chars(at, end, partition.parts[d]);
+    if (error != std::errc{} || partition.parts[d] == 0 || (d < 2 ? next == end || *next != 'x' : next != end))
       throw std::invalid_argument("'" + text + "' is no split of three dimensions, such as 8x4x1");
     at = next + 1;
   }
-  return split;
+  return partition;
 }
 
-RankBox make_rank_box(const RankSplit& split, std::uint64_t cells, bool ghosts_everywhere) {
+RankBox make_rank_box(const RankPartition& partition, std::uint64_t cells, bool ghosts_everywhere) {
   RankBox box{};
   for (std::size_t d = 0; d < 3; ++d) {
-    if (cells % split.parts[d] != 0 || cells / split.parts[d] < 2)
+    if (cells % partition.parts[d] != 0 || cells / partition.parts[d] < 2)
       throw std::invalid_argument("a split of " + std::to_string(cells) + " cells into equal parts of at least two");
-    box.cells[d] = cells / split.parts[d];
-    box.ghosts[d] = ghosts_everywhere || split.parts[d] > 1 ? 1 : 0;
+    box.cells[d] = cells / partition.parts[d];
+    box.ghosts[d] = ghosts_everywhere || partition.parts[d] > 1 ? 1 : 0;
     box.extent[d] = box.cells[d] + 2 * box.ghosts[d];
   }
   return box;
@@ -78,11 +78,11 @@ Buffer face_buffer(const RankBox& box, Address array, std::size_t d, std::uint64
 }
 
 // Returns the rank of the neighbor in a direction of dimension `d`; -1 if there is none.
-int neighbor_rank(const RankSplit& split, int rank, std::size_t d, int direction) {
-  const std::uint64_t rank_stride = d == 0 ? split.parts[1] * split.parts[2] : d == 1 ? split.parts[2] : 1;
+int neighbor_rank(const RankPartition& partition, int rank, std::size_t d, int direction) {
+  const std::uint64_t rank_stride = d == 0 ? partition.parts[1] * partition.parts[2] : d == 1 ? partition.parts[2] : 1;
   const auto place =
-      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / rank_stride % split.parts[d]) + direction;
-  if (place < 0 || place >= static_cast<std::int64_t>(split.parts[d])) return -1;
+      static_cast<std::int64_t>(static_cast<std::uint64_t>(rank) / rank_stride % partition.parts[d]) + direction;
+  if (place < 0 || place >= static_cast<std::int64_t>(partition.parts[d])) return -1;
   return rank + direction * static_cast<int>(rank_stride);
 }
 
@@ -98,12 +98,12 @@ Task<> update_row(Rank& rank, const RankBox& box, Address from, Address into, st
   }
 }
 
-Task<> exchange_faces(Rank& rank, const RankSplit& split, const RankBox& box, Address array) {
+Task<> exchange_faces(Rank& rank, const RankPartition& partition, const RankBox& box, Address array) {
   std::vector<Request> requests;
   for (const bool sends : {false, true})
     for (std::size_t d = 0; d < 3; ++d)
       for (const int direction : {-1, 1}) {
-        const int other = neighbor_rank(split, rank.rank(), d, direction);
+        const int other = neighbor_rank(partition, rank.rank(), d, direction);
         if (other < 0) continue;
         const std::uint64_t inner = direction < 0 ? 1 : box.cells[d], ghost = direction < 0 ? 0 : box.cells[d] + 1;
         // The tag encodes the direction of the message.
@@ -126,7 +126,7 @@ struct SweepPlan {
 };
 
 // The program of a rank. Makes two marks per iteration: the sweep and the exchange.
-Task<> run_rank(Rank& rank, RankSplit split, RankBox box, SweepPlan sweeps) {
+Task<> run_rank(Rank& rank, RankPartition partition, RankBox box, SweepPlan sweeps) {
   Address from = rank.allocate(box.array_bytes()), into = rank.allocate(box.array_bytes());
   if (sweeps.num_warmup_rows < sweeps.rows)
     for (const Address array : {from, into})
@@ -138,7 +138,7 @@ Task<> run_rank(Rank& rank, RankSplit split, RankBox box, SweepPlan sweeps) {
       co_await update_row(rank, box, from, into, 1 + row / sweeps.rows_of_x, 1 + row % sweeps.rows_of_x);
     rank.stop_mark();
     rank.start_mark();
-    co_await exchange_faces(rank, split, box, into);
+    co_await exchange_faces(rank, partition, box, into);
     rank.stop_mark();
     std::swap(from, into);
   }
@@ -159,20 +159,20 @@ std::vector<Result> simulate_decomposition(const SimulationJob& requested) {
                           requested.progress_callback};
   const std::string mode = word_parameter(job.parameters, "mode");
   if (mode != "standard") machine.messaging.network = mode;
-  const RankSplit split = parse_split(word_parameter(job.parameters, "split"));
+  const RankPartition partition = parse_rank_partition(word_parameter(job.parameters, "split"));
   const std::string ghosts =
       has_parameter(job.parameters, "ghosts") ? word_parameter(job.parameters, "ghosts") : "split";
   if (ghosts != "split" && ghosts != "all")
     throw std::invalid_argument("'" + ghosts + "': ghost cells are in dimensions that are 'split', or in 'all'");
   const RankBox box =
-      make_rank_box(split, static_cast<std::uint64_t>(number_parameter(job.parameters, "cells")), ghosts == "all");
+      make_rank_box(partition, static_cast<std::uint64_t>(number_parameter(job.parameters, "cells")), ghosts == "all");
   ClusterOptions options = job.options();
-  options.ranks_per_node = ranks_per_node(machine, split.num_ranks());
+  options.ranks_per_node = ranks_per_node(machine, partition.num_ranks());
   if (options.ranks_per_node == 0) throw std::invalid_argument("decomposition: the machine has too few nodes");
-  options.nodes = static_cast<int>(split.num_ranks()) / options.ranks_per_node;
+  options.nodes = static_cast<int>(partition.num_ranks()) / options.ranks_per_node;
   Cluster cluster(machine, options);
   const SweepPlan sweeps(box, static_cast<std::uint64_t>(llc_bytes(machine)));
-  const Outcome outcome = cluster.run([&](Rank& rank) { return run_rank(rank, split, box, sweeps); });
+  const Outcome outcome = cluster.run([&](Rank& rank) { return run_rank(rank, partition, box, sweeps); });
   const ConfigClock zero = outcome.ranks.front().finish_time - outcome.ranks.front().finish_time;
   ConfigClock iteration = zero, exchange = zero;
   for (const auto& rank : outcome.ranks) {

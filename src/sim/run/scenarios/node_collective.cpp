@@ -244,7 +244,7 @@ std::vector<Parameters> node_collective_cases(const Machine& machine, const Pair
 }
 
 std::string unsupported_reason(const Machine& machine, const PairPlacement&) {
-  if (machine.cores < 2) return "the machine has one core: there is nobody to call with";
+  if (machine.cores < 2) return "the machine has one core: a collective needs two";
   return machine.cores > collectives::max_node_ranks ? "the machine has more cores than these collectives take" : "";
 }
 

@@ -25,7 +25,7 @@ const std::vector<CountMetric>& count_metrics() {
        [](const R& r, const V&) { return Count{r.messages}; }},
       {{"network_bytes", "bytes", Combine::root, "what they carried"},
        [](const R& r, const V&) { return Count{r.network_bytes}; }},
-      {{"engine_events", "count", Combine::root, "what the simulator did, one after the other"},
+      {{"engine_events", "count", Combine::root, "number of events that the simulator processed"},
        [](const R& r, const V&) { return Count{r.events}; }},
   };
   return all;
@@ -47,8 +47,8 @@ constexpr DramMetric dram_metrics[] = {
     {"dram_bytes", "bytes", "all traffic of DRAM", &DramCounts::bytes},
 };
 
-// A metric with a value per cache level. Counts of injected lines have no value for L1, since NICs inject into outer
-// levels only.
+// A metric with a value per cache level. Counts of injected lines have no value for L1, because NICs inject only into
+// L2 and L3.
 struct CacheLevelMetric {
   const char* name;
   const char* summary;
@@ -198,8 +198,8 @@ ScenarioSpec workload_scenario(ScenarioSpec spec) {
   return spec;
 }
 
-std::vector<RankLayout> rank_layouts(const Machine& machine, const CaseSelection& choice, RankLayout usual) {
-  if (choice.nodes.empty()) return {usual};
+std::vector<RankLayout> rank_layouts(const Machine& machine, const CaseSelection& choice, RankLayout default_layout) {
+  if (choice.nodes.empty()) return {default_layout};
   std::vector<RankLayout> list;
   for (const int nodes : choice.nodes)
     if (nodes <= machine.max_nodes) list.push_back({nodes == 1 ? machine.cores : nodes, nodes});

@@ -25,7 +25,7 @@ struct RankLayout {
   int ranks, nodes;
 };
 // Returns one rank per node for each number of nodes that the user requests, or one rank per core for a single node;
-// `usual` if the user requests none.
-std::vector<RankLayout> rank_layouts(const Machine& machine, const CaseSelection& choice, RankLayout usual);
+// `default_layout` if the user requests none.
+std::vector<RankLayout> rank_layouts(const Machine& machine, const CaseSelection& choice, RankLayout default_layout);
 
 }  // namespace nearfield::sim

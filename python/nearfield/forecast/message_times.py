@@ -32,7 +32,7 @@ _SEND_BUFFER_STATES = ("modified", "reused")  # cache states of send buffers, wh
 
 
 @dataclass(frozen=True)
-class MessagePrices:
+class MeasuredMessageTimes:
     """Measured times of messages and collectives, by pattern (pingpong, exchange and collectives of two ranks): without
     rules (`baseline_curves`), and with rules if there are any (`tuned_curves`)."""
 
@@ -40,7 +40,7 @@ class MessagePrices:
     baseline_curves: Mapping[str, Curve]
     tuned_curves: Mapping[str, Curve] = field(default_factory=dict)
     has_rules: bool = False
-    shares_heap: bool = True  # whether the rules use the shared heap
+    uses_shared_heap: bool = True  # whether the rules use the shared heap
 
     def transfer_s(self, calls: CallGroup, ranks: int) -> float | None:
         """Returns the transfer time in s of the messages of a group of calls, at most the time of the calls, the rest
@@ -81,7 +81,7 @@ def pattern_of(calls: CallGroup) -> str:
     return _PATTERN_BY_FUNCTION.get(name) or _PATTERN_BY_CATEGORY.get(calls.category, "")
 
 
-def prices_of_rules(rules: Rules, source: str) -> MessagePrices | None:
+def message_times_of_rules(rules: Rules, source: str) -> MeasuredMessageTimes | None:
     """Returns the message times in a rules file, for the slowest distance between ranks; None if it has none."""
     baseline_curves: dict[str, dict[int, float]] = {}
     tuned_curves: dict[str, dict[int, float]] = {}
@@ -96,10 +96,12 @@ def prices_of_rules(rules: Rules, source: str) -> MessagePrices | None:
     if "pingpong" not in baseline_curves:
         return None
     uses_shared_heap = any(rules.find_knob_file().uses_heap(rule.parameters) for rule in rules.rule)
-    return MessagePrices(source, baseline_curves, tuned_curves, has_rules=True, shares_heap=uses_shared_heap)
+    return MeasuredMessageTimes(
+        source, baseline_curves, tuned_curves, has_rules=True, uses_shared_heap=uses_shared_heap
+    )
 
 
-def prices_of_profile(profile: Profile, source: str) -> MessagePrices | None:
+def message_times_of_profile(profile: Profile, source: str) -> MeasuredMessageTimes | None:
     """Returns the message times in a profile, for the slowest distance inside a node; None if the profile has no stable
     ones."""
     from nearfield.profile.curves import select_records  # data frames are slow to import
@@ -120,4 +122,4 @@ def prices_of_profile(profile: Profile, source: str) -> MessagePrices | None:
             continue
         time_by_size = baseline_curves.setdefault(pattern, {})
         time_by_size[size] = max(value, time_by_size.get(size, 0.0))
-    return MessagePrices(source, baseline_curves) if baseline_curves.get("pingpong") else None
+    return MeasuredMessageTimes(source, baseline_curves) if baseline_curves.get("pingpong") else None
