@@ -219,6 +219,15 @@ def test_quick_is_quick_on_machines_of_a_hundred_cores_too(name: str) -> None:
     assert {one["size_bytes"] for one in simulated if "variant" in one} == {64 << 20}, "8 B are no row of a stencil"
 
 
+def test_filters_select_cases(tmp_path: Path) -> None:
+    """Are the cases of a scenario restricted to the given values of parameters, and those of others left alone?"""
+    found = probe(tmp_path / "p", *QUICK, "--scenario", "pingpong,stride", "--sizes", "64,4096", "--distance",
+                  "same-node", "--filter", "pingpong:state=reused", "--filter", "pingpong:size_bytes=64")  # fmt: skip
+    pingpong = found.records.filter(pl.col("scenario") == "pingpong")
+    assert set(pingpong["state"]) == {"reused"} and set(pingpong["size_bytes"]) == {64}
+    assert "stride" in set(found.records["scenario"])
+
+
 # ---- what machine
 
 
@@ -246,7 +255,9 @@ def test_files_and_measured_profiles_are_machines_too(tmp_path: Path) -> None:
         (["--on", "t3e-900", "--distance", "network-99"], "t3e-900 has no distance 'network-99'"),
         (["--on", "leo3", "--sizes", "0"], "--sizes"),
         (["--on", "leo3", "--mpi", "mpich"], "--mpi is for measuring"),
-        (["--on", "leo3", "--filter", "pingpong:state=reused"], "--filter is for measuring"),
+        (["--on", "leo3", "--scenario", "stride", "--filter", "pingpong:state=reused"], "not among what is simulated"),
+        (["--on", "leo3", "--filter", "pingpong:stat=reused"], "did you mean 'state'"),
+        (["--on", "leo3", "--filter", "pingpong:state=new"], "no case of pingpong has state new"),
         (["--distance", "same-node"], "--distance is for simulating"),
         (["--memory-slowdown", "2"], "--memory-slowdown is for simulating"),
         (["--on", "leo3", "--policy", "payload-l4"], "Did you mean 'payload-l3'"),

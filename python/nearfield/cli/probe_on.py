@@ -25,7 +25,6 @@ from nearfield.ui.terminal import Column, Table, Terminal, err
 # Parameters of `probe` that only apply to measurements, not to simulations.
 LIVE_ONLY_PARAMETERS = {
     "budget",
-    "filter_",
     "launches",
     "mpi_name",
     "ranks",

@@ -14,6 +14,7 @@ from nearfield.base.words import suggest_name
 from nearfield.machine import DescribedMachine
 from nearfield.machine.native import to_native
 from nearfield.machine.sweep import SweepSetting, swept_column_of, with_settings
+from nearfield.measure.request import format_filter
 from nearfield.measure.row import Row, identity_columns, missing_value_columns, parameters_of, value_columns
 from nearfield.measure.sim.places import ALL_CORES, SimulatedPair
 
@@ -248,6 +249,39 @@ def cases_of_tier(
                 filter(_has_send_mode, cases_at_place), key=lambda case: case.value_by_parameter.get("size_bytes", 0)
             )
     return cases, skipped
+
+
+def select_filtered_cases(cases: list[SimulationCase], filters: Iterable[str]) -> list[SimulationCase]:
+    """Returns the cases that all filters select. A filter ('SCENARIO PARAMETER VALUE...', as parse_filter returns it)
+    restricts the cases of its scenario to values of a parameter. Raises UsageError for a filter whose scenario,
+    parameter or value no case has."""
+    for one in filters:
+        scenario, parameter, *values = one.split()
+        value_texts = _values_of_parameter(cases, scenario, parameter)
+        if unknown := [value for value in values if value not in value_texts]:
+            raise UsageError(
+                f"--filter {format_filter(one)}: no case of {scenario} has {parameter} {unknown[0]}",
+                f"It has {', '.join(value_texts)}.",
+            )
+        cases = [
+            case for case in cases if case.scenario != scenario or str(case.value_by_parameter.get(parameter)) in values
+        ]
+    return cases
+
+
+def _values_of_parameter(cases: list[SimulationCase], scenario: str, parameter: str) -> list[str]:
+    """Returns the values of a parameter in the cases of a scenario, as texts. Raises UsageError if there are none."""
+    parameters = [case.value_by_parameter for case in cases if case.scenario == scenario]
+    if not parameters:
+        raise UsageError(
+            f"--filter {scenario}: it is not among what is simulated",
+            suggest_name(scenario, sorted({case.scenario for case in cases})),
+        )
+    value_texts = list(dict.fromkeys(str(one[parameter]) for one in parameters if parameter in one))
+    if not value_texts:
+        names = list(dict.fromkeys(name for one in parameters for name in one))
+        raise UsageError(f"--filter {scenario}: it has no parameter '{parameter}'", suggest_name(parameter, names))
+    return value_texts
 
 
 def cases_of_values(

@@ -18,7 +18,13 @@ from nearfield.measure.interrupt import InterruptGuard
 from nearfield.measure.request import Request
 from nearfield.measure.sim import pool
 from nearfield.measure.sim.axes import check_axes, select_policies, split_by_axes
-from nearfield.measure.sim.cases import SimulationAxes, SimulationCase, cases_of_tier, select_simulated_scenarios
+from nearfield.measure.sim.cases import (
+    SimulationAxes,
+    SimulationCase,
+    cases_of_tier,
+    select_filtered_cases,
+    select_simulated_scenarios,
+)
 from nearfield.measure.sim.places import choose_places
 from nearfield.measure.sim.profile import load_profile_to_extend, profile_to_rows, save_profile
 from nearfield.measure.sim.store import RecordStore, simulate_missing
@@ -60,7 +66,8 @@ class _SimulatedProbe:
         if not cases_without_axes:
             reasons = group_by_reason((name, why) for name, _, why in self.skipped)
             raise MeasurementError(f"no requested scenario can be simulated on {self.machine.name}: {reasons}")
-        self.cases = list(split_by_axes(cases_without_axes, SimulationAxes(policies, request.slowdowns)))
+        selected_cases = select_filtered_cases(cases_without_axes, request.only)
+        self.cases = list(split_by_axes(selected_cases, SimulationAxes(policies, request.slowdowns)))
 
     def run(self, jobs: int, report: Report) -> RequestOutcome:
         started = time.monotonic()
