@@ -75,7 +75,7 @@ def make_runner_on_mpi(guard: InterruptGuard) -> CaseRunner:
         except NodeLostError:
             raise  # without a shutdown, which would wait for the dead node
         except BaseException:
-            executor.shutdown()
+            executor.shutdown(cancel_futures=True)
             raise
         executor.shutdown()
         if hub:
@@ -150,6 +150,9 @@ def sort_for_scheduling(cases: list[SimulationCase]) -> list[SimulationCase]:
 def _run_on_executor(
     executor: Executor, cases: list[SimulationCase], guard: InterruptGuard, hub: _native.NodeHub | None = None
 ) -> Iterator[FinishedCase]:
+    # If this is left early, the caller cancels the pending futures, or ends the workers. A future must not be cancelled
+    # here: when a worker ends, an executor of processes sets the exceptions of all futures, and its thread prints a
+    # traceback for a cancelled one.
     futures: dict[Future[tuple[list[Row], float]], SimulationCase] = {}
     try:
         with _block_interrupts():
@@ -171,9 +174,6 @@ def _run_on_executor(
             "a process of the simulation died: there was probably too little memory",
             "take fewer --jobs: each needs memory of its own",
         ) from error
-    finally:
-        for future in futures:
-            future.cancel()
 
 
 @contextmanager
