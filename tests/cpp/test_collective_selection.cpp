@@ -34,7 +34,7 @@ void test_ranges() {
   require(selection.choose_algorithm(Operation::bcast, 8192).ranks_per_group == 8, "the number of ranks of a group");
   require(at(Operation::bcast, 8193) == Algorithm::mpi, "the last range has no end");
   require(at(Operation::allreduce, 65537) == Algorithm::slices, "an algorithm of some operations");
-  require(at(Operation::scan, 1) == Algorithm::flat, "an operation without an entry");
+  require(at(Operation::scatter, 1) == Algorithm::flat, "an operation without an entry");
   require(at(Operation::barrier, 0) == Algorithm::doubling, "what is usual for many ranks");
   require(AlgorithmSelection({}, 15).choose_algorithm(Operation::barrier, 0).algorithm == Algorithm::flat, "few ranks");
   for (const Operation operation : {Operation::barrier, Operation::allreduce, Operation::reduce})
@@ -55,6 +55,17 @@ void test_ranges() {
   }
 }
 
+// Flat algorithms in which one rank reads short data from all others are not selected by default on many ranks.
+void test_many_ranks_leave_short_data_to_the_mpi() {
+  for (const Operation operation : {Operation::gather, Operation::reduce_scatter, Operation::scan}) {
+    require(AlgorithmSelection({}, 16).choose_algorithm(operation, 8).algorithm == Algorithm::flat, "16 ranks");
+    require(AlgorithmSelection({}, 17).choose_algorithm(operation, 8).algorithm == Algorithm::mpi, "17 ranks");
+  }
+  for (const Operation operation : {Operation::bcast, Operation::scatter})
+    require(AlgorithmSelection({}, 192).choose_algorithm(operation, 8).algorithm == Algorithm::flat,
+            "one rank is read");
+}
+
 void test_number_of_ranks() {
   const std::vector<AlgorithmRule> entries{read("scan@2=mpi"), read("scan@8=flat")};
   const auto at = [&](int ranks) {
@@ -62,7 +73,7 @@ void test_number_of_ranks() {
   };
   require(at(2) == Algorithm::mpi && at(3) == Algorithm::mpi, "the entry with the nearest number of ranks");
   require(at(8) == Algorithm::flat && at(6) == Algorithm::flat, "the nearest one by ratio");
-  require(!AlgorithmSelection(entries, 17).has_ranges(Operation::scan), "no entry is within a factor of two");
+  require(!AlgorithmSelection(entries, 17).has_ranges(Operation::scatter), "no entry is within a factor of two");
   require(AlgorithmSelection(entries, 16).has_ranges(Operation::scan), "an entry is within a factor of two");
 }
 
@@ -129,6 +140,7 @@ void test_bad_texts() {
 
 int main() {
   test_ranges();
+  test_many_ranks_leave_short_data_to_the_mpi();
   test_number_of_ranks();
   test_several_nodes();
   test_layout();

@@ -76,6 +76,9 @@ struct DefaultEntry {
 constexpr DefaultEntry many_ranks_defaults[] = {{16, "barrier@2=doubling"},
                                                 {16, "allreduce@2=doubling-4096+mpi-8192+slices"},
                                                 {16, "reduce@2=doubling-4096+mpi-8192+flat"},
+                                                {17, "gather@2=mpi-4096+flat"},
+                                                {17, "reduce_scatter@2=mpi-8192+flat"},
+                                                {17, "scan@2=mpi"},
                                                 {17, "allgather@2=doubling-64+mpi-1024+flat"},
                                                 {17, "alltoall@2=doubling-256+flat"},
                                                 {33, "allgather@2=doubling-32+mpi-1024+flat"},
@@ -84,6 +87,7 @@ constexpr DefaultEntry many_ranks_defaults[] = {{16, "barrier@2=doubling"},
                                                 {65, "alltoall@2=doubling-32+mpi-1023+flat"},
                                                 {129, "allreduce@2=doubling-2048+mpi"},
                                                 {129, "reduce@2=doubling-1024+mpi"},
+                                                {129, "reduce_scatter@2=mpi"},
                                                 {129, "allgather@2=doubling-16+mpi"},
                                                 {129, "alltoall@2=doubling-32+mpi"}};
 
