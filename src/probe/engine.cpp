@@ -285,8 +285,9 @@ class ScenarioRun {
   }
 
   // ---- sanity checks
-  // Checks the received data of all requested cases. The second call skips cases whose first check took more than 10
-  // ms.
+
+  // Checks the received data of all requested cases. Called before and after the measurements; the second call skips
+  // cases whose first check took more than 10 ms. Once the run has lasted `limit`, the remaining cases are skipped.
   void check_sanity(unsigned seed, Seconds limit) {
     constexpr Seconds is_slow = 0.01;
     for (std::size_t i = 0; i < cases_.size(); ++i) {

@@ -80,7 +80,8 @@ def _parse_and_check_rules(content: bytes, path: Path) -> Rules:
 
 
 def _baseline_variables(rules: Rules) -> Iterable[str]:
-    """Returns the variables with which `tune` makes a baseline run where the MPI's defaults fail."""
+    """Returns the names of the environment variables that `tune` sets for the baseline if messages fail with the MPI's
+    defaults."""
     return rules.find_knob_file().without_single_copy
 
 
@@ -294,7 +295,8 @@ def _collective_problems(table: CollectiveTable | NativeCollectiveTable) -> Iter
 
 
 def check_rules_file(path: Path, *, is_in_library: bool) -> tuple[Rules | None, list[str]]:
-    """Returns the rules of a file, or None, and what is wrong with the file."""
+    """Returns (rules, problems): the rules of a file, or None if it is unreadable or invalid, and a text for each
+    problem. If `is_in_library` is set, also checks the requirements of the library of rules."""
     try:
         rules = read_rules(str(path))
     except NearfieldError as error:

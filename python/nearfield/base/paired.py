@@ -27,7 +27,8 @@ Result = TypeVar("Result")
 @dataclass(frozen=True)
 class Gain(Estimate):
     """The speed-up of a setting over the baseline: time of the baseline divided by time of the setting (above 1: the
-    setting is faster). Median and 95 % confidence interval over `n` pairs of times, or over `n` launches."""
+    setting is faster). Median and 95 % confidence interval over `n` ratios: one of each pair of times or, if there were
+    enough launches, one of each launch."""
 
     n: int
 

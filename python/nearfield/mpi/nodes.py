@@ -38,7 +38,8 @@ class NodeWatch:
 
 @contextmanager
 def watch_nodes(hosts: Hosts | None, environment: Mapping[str, str]) -> Iterator[NodeWatch]:
-    """Yields the monitor of the hosts of a launch with this environment. Without hosts, no node is monitored."""
+    """Yields the monitor of the nodes `hosts`, on which a program is launched with the variables `environment`. Without
+    hosts, it monitors no node."""
     if not hosts:
         yield NodeWatch(None, {})
         return

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 
 class MovedPair(NamedTuple):
-    """A pair of cores, and the core-to-core latency in ns at which its records were measured in each of two
-    profiles."""
+    """A pair of cores whose core-to-core latency (ns) differed between the measurements of profiles A and B."""
 
     pair: str
     a_latency_ns: float

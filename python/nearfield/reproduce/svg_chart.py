@@ -48,7 +48,8 @@ def make_axis(
 
 
 def draw_chart(judged: JudgedStatement) -> str:
-    """Returns the HTML of the chart with a legend; '' if the statement has no curve."""
+    """Returns the HTML of the chart, with a legend, that shows the evidence on a paper's statement; '' if the evidence
+    has no curve."""
     if judged.shown is None or not judged.shown.lines[0].points:
         return ""
     parts = _ChartRenderer(judged, judged.shown)

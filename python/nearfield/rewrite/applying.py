@@ -8,8 +8,8 @@ from nearfield.rewrite.patch import Patch
 
 
 def select_best_patches(patches: Sequence[Patch]) -> list[Patch]:
-    """Returns the first patch of each region; of overlapping regions, only that of the first one. Patches must be
-    ranked."""
+    """Returns all patches except those that overlap a better one that is returned. `patches` must be ranked, best
+    first."""
     chosen: list[Patch] = []
     for patch in patches:
         first, last = patch.changed_lines

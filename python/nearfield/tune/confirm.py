@@ -64,7 +64,8 @@ class ConfirmationOutcome:
 
 
 class Confirmation:
-    """Confirms the finalists of one search on one pair of cores. Call `run` only once."""
+    """Measures the finalists of one search again, in several launches and at every message size, and selects the one
+    that becomes a rule. Call `run` only once."""
 
     def __init__(
         self,

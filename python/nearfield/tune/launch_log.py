@@ -67,7 +67,8 @@ class LaunchLog:
     `open_locked`."""
 
     def __init__(self, rules_file: Path, suffix: str = LAUNCH_LOG_SUFFIX) -> None:
-        """`rules_file` is the path of the rules file that the tune will write."""
+        """The log is stored beside `rules_file`, the path of the rules file that `tune` will write, under its name with
+        `suffix` appended."""
         self.path = rules_file.with_name(f"{rules_file.name}{suffix}")
         self._journal = Journal(self.path, _OTHER_FILE_REMEDY)
         self._launches: dict[str, list[list[dict[str, Any]]]] = {}

@@ -98,7 +98,8 @@ class NodeComm {
   std::unique_ptr<LivePort> port_;
 };
 
-// Called before the MPI library is finalised: from then on, the lanes of communicators that still exist are not freed.
+// From now on, NodeComms are deleted without freeing their lane communicators. Must be called before MPI_Finalize of the
+// MPI library, inside which communicators that still exist, and with them their NodeComms, may be deleted.
 void stop_freeing_lane_comms();
 
 }  // namespace nearfield::collectives

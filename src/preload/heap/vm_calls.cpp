@@ -209,8 +209,9 @@ ssize_t copy_with_peer(MessageTransfer& transfer, Peer& peer, const CmaCall& ori
 }  // namespace
 
 ssize_t cma_transfer(const CmaCall& original, const void* caller, OwnerActivity owner_activity) {
-  // An MPI copies a message, but MPI_Init has not passed through mpi_calls.cpp. Copies from this process itself do not
-  // count: inside MPI_Init, MPIs test on their own memory whether they may make the call.
+  // If the MPI library copies from or to another process while the heap is not open, MPI_Init has bypassed
+  // mpi_calls.cpp, which opens the heap. Copies within this process do not show this: inside MPI_Init, MPIs try the call
+  // on their own memory, to find out whether the kernel permits it.
   if (!is_heap_open() && original.pid != getpid() && is_in_mpi_library(caller)) open_heap_if_enabled();
   MessageTransfer transfer{original.pid,
                            {original.local, original.local_count},

@@ -16,7 +16,7 @@ class DeferredUpdates {
 
   bool empty() const { return updates_.empty(); }
 
-  // Counts a miss in `node` of a line that an injected line has displaced from it.
+  // Counts a miss in `node` as caused by injection: a line that a device injected has displaced the missed line.
   void count_victim_miss(CacheNode& node, Address address) { defer({Update::Kind::miss, leader(), address, &node}); }
   // Records that an injected line has displaced a line from `node`.
   void add_displaced_line(CacheNode& node, Address address) {

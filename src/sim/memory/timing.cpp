@@ -86,8 +86,9 @@ TimeVector Timing::transfer_from_cache(CoreClock& clock, const LookupResult& loo
              : arrival;
 }
 
-// Returns the time at which data from a memory arrives. `arrival` is the time on idle links, without routers beyond the
-// first.
+// Returns the time at which data from the memory next to `home_core` arrives over links and sockets of limited
+// bandwidth. `arrival` is the time at which it would arrive if they were idle and every remote memory were as near as
+// the closest one.
 TimeVector Timing::cross_links(CoreClock& clock, int home_core, std::uint64_t bytes, TimeVector arrival) {
   if (links_.has_links())
     arrival = links_.cross_route(home_core, clock.core, bytes,

@@ -16,7 +16,8 @@ PLACE_OPTION = "place"  # option for the pair of cores, which one selector sets 
 
 @dataclass(frozen=True)
 class ChartVariant:
-    """A figure of a chart for one choice of the chart's options. `choice` maps every option to its value."""
+    """The plot that a chart shows for one combination of its options' values. `choice` maps every option to its
+    value."""
 
     choice: dict[str, str]
     figure: Figure

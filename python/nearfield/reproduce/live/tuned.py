@@ -44,8 +44,9 @@ def _select_points(rules: Rules, is_selected: Callable[[str], bool]) -> list[tup
 
 
 def _select_collective_gains(rules: Rules, operation: str) -> list[tuple[str, StoredGain]]:
-    """Returns a text and the gain of each measured length of a collective: by tuned parameters of messages, and by the
-    algorithms that `tune --collectives` selected among nearfield's, or `--native` among the MPI's own."""
+    """Returns (description, gain) for each measured length of a collective. The gains are those of tuned message
+    parameters, and those of the algorithms that `tune --collectives` selected among nearfield's algorithms and `tune
+    --native` among the MPI's."""
     gains = [(_describe_point(distance, point), point.gain)
              for distance, point in _select_points(rules, lambda pattern: pattern == operation)]  # fmt: skip
     for rule in rules.rule:

@@ -267,8 +267,9 @@ class CommunicationCollector(AccessCollector):
     def _message_elements(
         self, pointer: Pointer, element_count: Polynomial | None, layout: DatatypeLayout
     ) -> tuple[Pointer, tuple[Loop, ...]]:
-        """Returns the address of a message's elements in terms of loop iterators, and the loops over them. Returns all
-        elements that the pointer may reach if the layout of the message is unknown."""
+        """Returns the address of a message's elements as a function of loop iterators, and the loops of these
+        iterators. If the elements cannot be described so, returns an element at an unknown index of the same array,
+        and no loops."""
         element_bytes = bytes_of_element_type(pointer.base.element_type)
         if element_count is None or not element_bytes or not layout.element_bytes:
             return unknown_element(pointer), ()

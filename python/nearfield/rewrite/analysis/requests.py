@@ -44,8 +44,8 @@ def active_request_reason(use: SyntaxNode, function: FunctionFacts) -> str:
 
 
 def unknown_requests_reason(base: BaseObject, function: FunctionFacts) -> str:
-    """Returns the reason why it is not known what else than a function's uses of a name may change its requests; '' if
-    they are a local variable, or in memory that the function allocates for them."""
+    """Returns why the requests `base` may be changed by other code than the function's uses of this name; '' if they
+    cannot, because they are a local variable or in memory that the function allocates for them."""
     declaration = function.declarations.get(base.declaration_key)
     if declaration is None or declaration.kind != Kind.VAR_DECL or declaration.cursor.storage_class.name == "STATIC":
         return f"{base.text} is no variable of this function"

@@ -68,8 +68,9 @@ def mpi_include_folders(inst: Installation) -> list[str]:
 
 
 def compiler_flags_of(program: Program, *, keeps_optimization: bool) -> list[str]:
-    """Returns the compiler flags of a program without outputs and compilation stages. If `keeps_optimization` is set,
-    -O and flags that affect rounding are included."""
+    """Returns the flags with which a program is compiled, except those that name outputs (-o, -MF) or select what the
+    compiler generates (-c, -E, -MD). Flags for optimization, rounding and debugging (-O, -ffast-math, -g) are included
+    only if `keeps_optimization` is set."""
     flags: list[str] = []
     arguments = iter(program.arguments)
     for argument in arguments:

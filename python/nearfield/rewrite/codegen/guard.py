@@ -29,8 +29,9 @@ class GuardedCode:
 
 
 def write_guard(guard: isl.Set, model: PolyhedralModel, alias_check: str) -> GuardedCode:
-    """Returns the guard of a new order in C. Raises NotExpressible if it cannot be written, if it does not hold for the
-    values of the constants in it, or if it evaluates an expression that may trap."""
+    """Writes the guard of a new execution order, the condition under which the order is legal, as C. Raises
+    NotExpressible if C cannot express the guard, if the values of the constants in it make it false, or if it evaluates
+    an expression that may trap."""
     condition, holds = _guard_condition(guard, model), _holds_for_constants(guard, model)
     if condition and holds is False:
         raise NotExpressible("the constants have values for which the order does not hold")

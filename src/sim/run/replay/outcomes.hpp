@@ -70,7 +70,8 @@ using SendReply = std::function<void(std::span<const std::int64_t> words)>;
 class LiveOutcomes final : public OutcomeSource {
  public:
   LiveOutcomes(const RankParts& parts, const SendReply& send_reply);
-  // Decides the outcome of the MPI call that follows the query, and replies to the program.
+  // Answers a query of the program, which blocks until the reply: decides the outcome of its current MPI call, such as
+  // the flag of MPI_Test, or reports the simulated time.
   Task<> query(const Query& event);
   Request post_receive(const stream::Receive& event, const Pattern& program_pattern, const Buffer& buffer) override;
   Task<CallStart> begin_test(const stream::RequestsTested& event) override;
