@@ -47,7 +47,7 @@ bool is_job_on_one_node() {
 }  // namespace
 
 bool is_library_loaded_by_all_ranks() {
-  static const bool is_loaded = settings().is_on_all_nodes || is_job_on_one_node();
+  static const bool is_loaded = settings().is_library_on_all_nodes || is_job_on_one_node();
   return is_loaded;
 }
 

@@ -35,7 +35,7 @@ Settings parse_settings(const char* text) {
     } else if (length && !parse_number_setting(text, "after", parsed.num_calls_before_connecting) &&
                !parse_number_setting(text, "summary", parsed.summary_level) &&
                !parse_number_setting(text, "node_ranks", parsed.ranks_per_node_for_tests) &&
-               !parse_number_setting(text, "all_nodes", parsed.is_on_all_nodes))
+               !parse_number_setting(text, "all_nodes", parsed.is_library_on_all_nodes))
       std::fprintf(stderr, "nearfield: NEARFIELD_COLLECTIVES: '%.*s' is not understood and changes nothing\n",
                    static_cast<int>(length), text);
     text += length + (text[length] == ',');

@@ -10,7 +10,7 @@ struct Settings {
   // the first `num_calls_before_connecting` collectives of a communicator go to the MPI library; must be equal on all
   // ranks
   int num_calls_before_connecting = 2;
-  int is_on_all_nodes = 0;  // 1: all ranks have this library, on all nodes
+  int is_library_on_all_nodes = 0;  // 1: all ranks, on all nodes, have loaded this library
   // For tests: this number of consecutive ranks of the job counts as one node. 0: ranks that share memory are a node.
   int ranks_per_node_for_tests = 0;
   int summary_level = 0;  // 1: rank 0 prints, in MPI_Finalize, how many collectives were direct; 2: also their times

@@ -74,9 +74,9 @@ void Nic::poll_by_command(int core) {
   read_entry(core, entry);
 }
 
-// Polls by a command. The cache counts of every polls_per_sample-th poll are sampled, and are taken for those of each
-// empty poll until the next sample.
-void Nic::poll_by_sampled_command(int core) {
+// Polls by a command. Samples the cache counts of every polls_per_sample-th poll; until the next sample, each empty poll
+// is assumed to have the same counts.
+void Nic::poll_and_sample_counts(int core) {
   const bool is_sample = num_command_polls_++ % polls_per_sample == 0;
   std::vector<Counts> before;
   for (int v = 0; is_sample && v < node_.num_variants(); ++v) before.push_back(node_.counts(v));
@@ -99,7 +99,7 @@ void Nic::poll_event(int core, Address entry, const ConfigClock& visible_time) {
   if (entry)
     read_entry(core, entry);
   else
-    poll_by_sampled_command(core);
+    poll_and_sample_counts(core);
   if (!entry || nic_parameters_.polling == Polling::queue) poll_duration = node_.now(core) - poll_start;
   for (std::size_t v = 0; v < counts_.size(); ++v) {
     const auto variant = static_cast<int>(v);

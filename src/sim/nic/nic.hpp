@@ -86,7 +86,7 @@ class Nic {
   Address take_next_entry(int core);
   void read_entry(int core, Address entry);
   void poll_by_command(int core);
-  void poll_by_sampled_command(int core);
+  void poll_and_sample_counts(int core);
   ConfigClock write_to_chosen_target(const IncomingWrite& incoming, const ConfigClock& start);
   std::optional<int> steered_level_of(Address address) const;
   EventQueue& event_queue_of(int core) { return event_queues_[static_cast<std::size_t>(core)]; }

@@ -86,11 +86,12 @@ void add_accesses(AccessBatch& batch, Access kind, Address begin, std::uint64_t 
   });
 }
 
+// The addresses of FFTE's arrays.
 struct FftArrays {
-  Address a, b;           // the vector, and work space of the same size
-  Address column, other;  // c and d: a block of columns, and the result of a pass
-  Address wx, wy, wz;     // roots of unity
-  Address ww, www;        // twiddle factors
+  Address a, b;                       // the vector, and work space of the same size
+  Address columns, work_column;       // c and d: a block of columns, and the result of a pass over one of them
+  Address x_roots, y_roots, z_roots;  // wx, wy and wz: roots of unity for the transforms along x, y and z
+  Address y_twiddles, x_twiddles;     // ww and www: twiddle factors, applied before the transforms along y and x
 };
 
 class RankTransform {
@@ -131,7 +132,7 @@ class RankTransform {
 
   // Transforms one column; passes alternate between two buffers.
   Task<> transform_column(Address begin, std::uint64_t length, Address roots) {
-    Address from = begin, to = arrays_.other;
+    Address from = begin, to = arrays_.work_column;
     std::uint64_t remaining_length = length;
     for (const auto radix : radices_of_passes(length)) {
       remaining_length /= radix;
@@ -160,14 +161,14 @@ class RankTransform {
       for (std::uint64_t ii = 0; ii < nnx; ii += columns_per_block) {
         const std::uint64_t num_columns = std::min(columns_per_block, nnx - ii);
         for (std::uint64_t kk = 0; kk < nz; kk += columns_per_block)
-          co_await copy_numbers({arrays_.column + kk * complex_bytes, 1, pitch},
+          co_await copy_numbers({arrays_.columns + kk * complex_bytes, 1, pitch},
                                 {arrays_.a + (ii + nnx * (j + ny * kk)) * complex_bytes, nnx * ny, 1},
                                 std::min(columns_per_block, nz - kk), num_columns);
         for (std::uint64_t i = 0; i < num_columns; ++i)
-          co_await transform_column(arrays_.column + i * pitch * complex_bytes, nz, arrays_.wz);
+          co_await transform_column(arrays_.columns + i * pitch * complex_bytes, nz, arrays_.z_roots);
         for (std::uint64_t l = 0; l < dimensions_.ranks; ++l)
           co_await copy_numbers({arrays_.a + (ii + nnx * (j + ny * nnz * l)) * complex_bytes, 1, nnx * ny},
-                                {arrays_.column + l * complex_bytes, pitch, dimensions_.ranks}, num_columns, nnz);
+                                {arrays_.columns + l * complex_bytes, pitch, dimensions_.ranks}, num_columns, nnz);
       }
     co_await batch_.flush();
   }
@@ -179,7 +180,7 @@ class RankTransform {
           co_await transform_along_y(k, l, ii);
       for (std::uint64_t j = 0; j < dimensions_.ny; ++j)
         co_await transform_column(arrays_.a + dimensions_.nx * (j + dimensions_.ny * k) * complex_bytes, dimensions_.nx,
-                                  arrays_.wx);
+                                  arrays_.x_roots);
     }
     co_await batch_.flush();
   }
@@ -189,14 +190,15 @@ class RankTransform {
                         num_columns = std::min(columns_per_block, nnx - ii);
     for (std::uint64_t jj = 0; jj < ny; jj += columns_per_block)
       co_await copy_numbers(
-          {arrays_.column + jj * complex_bytes, 1, pitch},
+          {arrays_.columns + jj * complex_bytes, 1, pitch},
           {arrays_.b + (ii + nnx * (jj + ny * (k + dimensions_.local_nz() * l))) * complex_bytes, nnx, 1},
-          std::min(columns_per_block, ny - jj), num_columns, {arrays_.ww + (jj + ny * k) * complex_bytes, 1, 0});
+          std::min(columns_per_block, ny - jj), num_columns,
+          {arrays_.y_twiddles + (jj + ny * k) * complex_bytes, 1, 0});
     for (std::uint64_t i = 0; i < num_columns; ++i)
-      co_await transform_column(arrays_.column + i * pitch * complex_bytes, ny, arrays_.wy);
+      co_await transform_column(arrays_.columns + i * pitch * complex_bytes, ny, arrays_.y_roots);
     const std::uint64_t place = (l + dimensions_.ranks * (ii + nnx * ny * k)) * complex_bytes;
-    co_await copy_numbers({arrays_.a + place, dimensions_.ranks, dimensions_.nx}, {arrays_.column, pitch, 1},
-                          num_columns, ny, {arrays_.www + place, dimensions_.ranks, dimensions_.nx});
+    co_await copy_numbers({arrays_.a + place, dimensions_.ranks, dimensions_.nx}, {arrays_.columns, pitch, 1},
+                          num_columns, ny, {arrays_.x_twiddles + place, dimensions_.ranks, dimensions_.nx});
   }
 
   // b[i][j][k] = a[k][j][i], in tiles.
@@ -232,11 +234,12 @@ class Fft final : public Workload {
     RankHeap heap(rank);
     FftArrays& at = part.arrays;
     at.b = heap.allocate(vector);
-    for (Address* columns_at : {&at.column, &at.other})
-      *columns_at = heap.allocate(longest * columns_per_block * complex_bytes);
-    for (Address* roots : {&at.wx, &at.wy, &at.wz}) co_await heap.allocate(*roots, longest * complex_bytes);
-    co_await heap.allocate(at.ww, dimensions_.ny * dimensions_.local_nz() * complex_bytes);
-    co_await heap.allocate(at.www, vector);
+    for (Address* block : {&at.columns, &at.work_column})
+      *block = heap.allocate(longest * columns_per_block * complex_bytes);
+    for (Address* roots : {&at.x_roots, &at.y_roots, &at.z_roots})
+      co_await heap.allocate(*roots, longest * complex_bytes);
+    co_await heap.allocate(at.y_twiddles, dimensions_.ny * dimensions_.local_nz() * complex_bytes);
+    co_await heap.allocate(at.x_twiddles, vector);
     co_await heap.allocate(at.a, vector);
     part.transform = std::make_unique<RankTransform>(rank, *part.comm, at, dimensions_);
   }
