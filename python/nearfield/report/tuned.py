@@ -11,7 +11,7 @@ from nearfield.ui.html import escape_html, table, tag, text
 
 def tuned_section(rules: Rules) -> PlotSection:
     """Returns the section with the plots of the rules and remarks on distances without a rule."""
-    baseline = [rule for rule in rules.rule if rule.is_tuned and not rule.parameters]
+    baseline = [rule for rule in rules.rule if rule.is_tuned_for_messages and not rule.parameters]
     notes = [f"{rule.distance}: the MPI's defaults are best ({rule.reason})." for rule in baseline]
     notes += [f"{undecided}." for undecided in rules.undecided]
     return PlotSection("tuned", tuned.TITLE, tuned.NAVIGATION_TITLE, "", tuned.charts(rules), notes)

@@ -42,7 +42,7 @@ def alternatives_of(curve: CurveSpec, records: Records, cache_line_bytes: Mappin
     return [_curve_relative_to_base(curve, one, records, cache_line_bytes) for one in expand_value_lists(curve.where)]
 
 
-def columns_of_base(curve: CurveSpec, columns: Mapping[str, Any]) -> dict[str, Any]:
+def columns_of_base_curve(curve: CurveSpec, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the columns that select the records of the base, for the columns that select those of the curve."""
     return {name: value for name, value in {**columns, **(curve.versus or {})}.items() if value != ""}
 
@@ -56,7 +56,7 @@ def _curve_relative_to_base(
     base_points = _points_of_profile(
         curve.model_copy(update={"metric": curve.base_metric or curve.metric}),
         curve.base or curve.profile,
-        columns_of_base(curve, columns),
+        columns_of_base_curve(curve, columns),
         records,
         cache_line_bytes,
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from nearfield.base.units import format_bytes
 from nearfield.reproduce.checks import curves_of, other_curve
-from nearfield.reproduce.curves import Points, Records, Row, columns_of_base, expand_value_lists, metrics_of, x_of
+from nearfield.reproduce.curves import Points, Records, Row, columns_of_base_curve, expand_value_lists, metrics_of, x_of
 from nearfield.reproduce.outcome import PlottedCurve, RecordSeries, ShownEvidence
 from nearfield.reproduce.schema import CurveSpec, Statement
 from nearfield.reproduce.writers import BYTE_PARAMETERS
@@ -91,7 +91,7 @@ def _record_series(curve: CurveSpec, statement: Statement, records: Records) -> 
         base_curve = curve.model_copy(update={"metric": curve.base_metric or curve.metric})
         sources = [(curve, curve.profile, where)]
         if curve.how is not None:
-            sources.append((base_curve, curve.base or curve.profile, columns_of_base(curve, where)))
+            sources.append((base_curve, curve.base or curve.profile, columns_of_base_curve(curve, where)))
         for source, profile, columns in sources:
             for metric in metrics_of(source):
                 key = (profile, metric, columns)

@@ -91,7 +91,7 @@ class RuleTable(Table):
     native_collective: list[NativeCollectiveTable] = Field(default_factory=list)
 
     @property
-    def is_tuned(self) -> bool:
+    def is_tuned_for_messages(self) -> bool:
         """Returns whether the tune searched settings for messages. If not, the rule only selects algorithms of
         collectives."""
         return self.reason != UNTUNED_REASON
@@ -268,7 +268,7 @@ class Rules(Table):
         """Returns the rules for JSON output, with a verdict for each core distance: "rule", "defaults are best", "not
         tuned" or "not decided"."""
         verdicts = {rule.distance: "rule" if rule.parameters else "defaults are best" for rule in self.rule}
-        verdicts |= {rule.distance: "not tuned" for rule in self.rule if not rule.is_tuned}
+        verdicts |= {rule.distance: "not tuned" for rule in self.rule if not rule.is_tuned_for_messages}
         verdicts |= {one.distance: "not decided" for one in self.undecided}
         return {"verdicts": verdicts, **self.model_dump(exclude_none=True)}
 

@@ -15,7 +15,7 @@ from nearfield.validate import table as tables
 from nearfield.validate.cases import simulated_rows
 from nearfield.validate.validation import Validation
 
-MEASURED_NAME, SIMULATED_NAME = "measured", "simulated"
+MEASURED_LABEL, SIMULATED_LABEL = "measured", "simulated"
 SCORE_LEGEND = (
     "Mean: geometric mean of simulated over measured. Spread: one standard deviation, as a factor. Error: mean of the "
     "absolute logarithm, as a factor. Live repeat: the same error of a second measurement; without one, the half width "
@@ -27,7 +27,9 @@ def render_page(validation: Validation) -> str:
     """Returns the HTML page. It has no curves if the machine was compared with a table of times instead of a
     profile."""
     sections = (
-        overlay_profiles({MEASURED_NAME: _measured_profile(validation), SIMULATED_NAME: _simulated_profile(validation)})
+        overlay_profiles(
+            {MEASURED_LABEL: _measured_profile(validation), SIMULATED_LABEL: _simulated_profile(validation)}
+        )
         if validation.profile
         else []
     )

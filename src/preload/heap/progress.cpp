@@ -27,11 +27,11 @@ struct ProgressApi {
 
 // Constants of MPICH's ABI.
 constexpr int mpix_stream_null = 0x3c000000, mpix_async_noprogress = 0, mpix_async_done = 1, mpi_thread_multiple = 3;
-constexpr unsigned max_idle_calls = 100'000;  // calls without a request, some milliseconds
+constexpr unsigned max_polls_without_request = 100'000;  // calls without a request, some milliseconds
 
 constinit ProgressApi progress_api;
 constinit std::atomic<bool> is_api_looked_up{false}, is_callback_registered{false};
-constinit unsigned num_idle_calls = 0;
+constinit unsigned num_polls_without_request = 0;
 
 template <typename F>
 void look_up_function(F*& function, const char* library, const char* name) {
@@ -48,8 +48,8 @@ void find_progress_api() {
 
 // The callback for MPICH. Returns mpix_async_done if it has ended, else mpix_async_noprogress.
 int poll_for_mpich(void*) {
-  num_idle_calls = poll_copy_requests() ? 0 : num_idle_calls + 1;
-  if (num_idle_calls < max_idle_calls) return mpix_async_noprogress;
+  num_polls_without_request = poll_copy_requests() ? 0 : num_polls_without_request + 1;
+  if (num_polls_without_request < max_polls_without_request) return mpix_async_noprogress;
   is_callback_registered.store(false);
   return mpix_async_done;
 }
@@ -75,7 +75,7 @@ bool register_with_mpich() {
   if (progress_api.initialized(&is_initialized) != 0 || !is_initialized) return false;
   if (progress_api.query_thread(&thread_level) != 0 || thread_level == mpi_thread_multiple) return false;
   if (is_finalizing()) return false;
-  num_idle_calls = 0;
+  num_polls_without_request = 0;
   return progress_api.mpich_start(poll_for_mpich, nullptr, mpix_stream_null) == 0;
 }
 

@@ -170,22 +170,22 @@ bool wait_until_no_peer_copies(std::atomic<std::uint32_t> PeerSlot::* count_of_c
   return true;
 }
 
-// While a PageMoveGuard exists, peers do not begin to copy from or to this heap, and this thread's signal handlers do
+// While a PeerCopyBlocker exists, peers do not begin to copy from or to this heap, and this thread's signal handlers do
 // not run.
-class PageMoveGuard {
+class PeerCopyBlocker {
  public:
-  PageMoveGuard() {
+  PeerCopyBlocker() {
     sigset_t all_signals;
     sigfillset(&all_signals);
     pthread_sigmask(SIG_BLOCK, &all_signals, &previous_signal_mask_);
     sharing_state.heap_file.header()->are_pages_moving.store(1);
   }
-  ~PageMoveGuard() {
+  ~PeerCopyBlocker() {
     sharing_state.heap_file.header()->are_pages_moving.store(0);
     pthread_sigmask(SIG_SETMASK, &previous_signal_mask_, nullptr);
   }
-  PageMoveGuard(const PageMoveGuard&) = delete;
-  PageMoveGuard& operator=(const PageMoveGuard&) = delete;
+  PeerCopyBlocker(const PeerCopyBlocker&) = delete;
+  PeerCopyBlocker& operator=(const PeerCopyBlocker&) = delete;
   // Returns whether no peer writes to this heap any more.
   bool have_peer_writes_ended() const { return wait_until_no_peer_copies(&PeerSlot::num_writers, share_timeout_ns); }
 
@@ -251,7 +251,7 @@ void unshare_pages(PageRange pages, PageContent content) {
            std::min(pages.end_page, sharing_state.end_shared_page)};
   if (pages.is_empty()) return;
   {
-    const PageMoveGuard moving;
+    const PeerCopyBlocker blocker;
     const MemoryUsers users = content == PageContent::retained ? find_other_memory_users() : MemoryUsers::none;
     for_each_stretch(pages, true, [=](Page from, Page end_page) {
       unshare_stretch(from, end_page, content, users);
@@ -305,8 +305,8 @@ bool share_locked(const char* from, std::size_t bytes, bool is_mpi_message) {
   if (pages.is_empty() || pages.end_page > num_mapped_heap_pages() || !own_header()) return false;
   if (sharing_state.num_stretches >= max_stretches || contains_special_page(pages) || !can_write_file()) return false;
   if (!has_seen_message(pages)) return true;
-  const PageMoveGuard moving;
-  if (!moving.have_peer_writes_ended()) return false;
+  const PeerCopyBlocker blocker;
+  if (!blocker.have_peer_writes_ended()) return false;
   const MemoryUsers users = find_other_memory_users();
   if (users == MemoryUsers::unknown ||
       (users == MemoryUsers::threads && (!is_mpi_message || contains_window_page(pages))))

@@ -313,7 +313,7 @@ void switch_heap_off(Settings& settings, const char* reason) {
 }
 
 // Reads site.conf. Returns whether the site allows rules; a file that exists but cannot be used allows none.
-bool read_site_settings(char* text, std::size_t size, char* reason, std::size_t reason_bytes) {
+bool read_site_conf(char* text, std::size_t size, char* reason, std::size_t reason_bytes) {
   char path[sizeof site_state.install_prefix + 16];
   std::snprintf(path, sizeof path, "%s/site.conf", site_state.install_prefix);
   const ProtectedFileState state = read_protected_file(path, text, size);
@@ -369,8 +369,7 @@ void apply_site_rules(Settings& settings) {
   std::strcpy(site_state.mpi_version, mpi.name);
   static RulesFile rules;
   char reason[512] = "";
-  if (!read_site_settings(rules.text, sizeof rules.text, reason, sizeof reason))
-    return switch_heap_off(settings, reason);
+  if (!read_site_conf(rules.text, sizeof rules.text, reason, sizeof reason)) return switch_heap_off(settings, reason);
   const NodeDescription node;
   const char* name = "";
   if (mpi.name[0])

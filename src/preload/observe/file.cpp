@@ -19,7 +19,7 @@ namespace {
 
 using stream::ChunkHeader;
 
-char folder_name[3072], file_name[4096];
+char folder_name[3072], stream_file_name[4096];
 int stream_file = -1, reply_connection = -1;
 bool is_live = false;
 unsigned char* compressed_chunk = nullptr;
@@ -49,7 +49,7 @@ void find_zstandard() {
 
 void abort_stream(const char* problem) {
   const char* const consequence = is_live ? "The simulation is over." : "The program continues without being recorded.";
-  fprintf(stderr, "nearfield: %s %s: %s. %s\n", problem, file_name, strerror(errno), consequence);
+  fprintf(stderr, "nearfield: %s %s: %s. %s\n", problem, stream_file_name, strerror(errno), consequence);
   if (stream_file >= 0) close(stream_file);
   stream_file = -1;
   if (is_live) kill(getpid(), SIGTERM);  // the program runs for the simulation only
@@ -86,13 +86,14 @@ bool open_stream_file(const char* target) {
   is_live = simulation;
   snprintf(folder_name, sizeof folder_name, "%s", simulation ? simulation : target);
   if (simulation) {
-    snprintf(file_name, sizeof file_name, "the simulation, which must be on the same host");
+    snprintf(stream_file_name, sizeof stream_file_name, "the simulation, which must be on the same host");
     stream_file = connect_to_simulation(simulation);
   } else {
     char host[256] = "";
     gethostname(host, sizeof host - 1);
-    snprintf(file_name, sizeof file_name, "%s/process-%s-%d.nfs", folder_name, host, static_cast<int>(getpid()));
-    stream_file = open(file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    snprintf(stream_file_name, sizeof stream_file_name, "%s/process-%s-%d.nfs", folder_name, host,
+             static_cast<int>(getpid()));
+    stream_file = open(stream_file_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   }
   if (stream_file < 0) {
     abort_stream(simulation ? "cannot connect to" : "cannot make");
@@ -114,17 +115,17 @@ void assign_rank_to_stream(int rank, int ranks) {
     reply_connection = connect_rank_to_simulation(folder_name, rank, ranks);
     return;
   }
-  char name[sizeof file_name];
+  char name[sizeof stream_file_name];
   snprintf(name, sizeof name, "%s/rank-%d.nfs", folder_name, rank);
-  if (link(file_name, name) != 0) {
+  if (link(stream_file_name, name) != 0) {
     const int error = errno;
-    unlink(file_name);
-    memcpy(file_name, name, sizeof name);
+    unlink(stream_file_name);
+    memcpy(stream_file_name, name, sizeof name);
     errno = error;
     return abort_stream(error == EEXIST ? "another program, or the parent of MPI_Comm_spawn, writes" : "cannot make");
   }
-  unlink(file_name);
-  memcpy(file_name, name, sizeof name);
+  unlink(stream_file_name);
+  memcpy(stream_file_name, name, sizeof name);
 }
 
 int stream_descriptor() { return stream_file; }

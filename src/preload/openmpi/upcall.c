@@ -48,7 +48,7 @@ int rebuild_segment_table(mca_btl_base_module_t* modules) {
 // ---- called for every message
 
 // Returns the module of the segment that contains the address; vader's if there is none.
-static mca_btl_base_module_t* search_segments(uintptr_t address) {
+static mca_btl_base_module_t* search_segments_for_module(uintptr_t address) {
   size_t low = 0, high = num_segments;
   while (low < high) {
     const size_t middle = (low + high) / 2;
@@ -65,7 +65,7 @@ static mca_btl_base_module_t* search_segments(uintptr_t address) {
 static inline mca_btl_base_module_t* module_for_address(uintptr_t address) {
   if (common_module) return common_module;
   if (address - last_segment_hit.begin < last_segment_hit.end - last_segment_hit.begin) return last_segment_hit.module;
-  return search_segments(address);
+  return search_segments_for_module(address);
 }
 
 // The receive callback that Open MPI calls instead of that of pml/ob1: calls the callback of pml/ob1 with the module of

@@ -91,7 +91,7 @@ void nf_add_write(const void* data, size_t bytes) {
       if (num_bytes > part.count - i) num_bytes = part.count - i;
       if (num_bytes == 8) __builtin_memcpy(&word, values + i, 8);
       record_overwrite(part.histories, part.first + i, num_bytes,
-                       nf_is_address(word) ? zeros : values + i);  // addresses differ between runs
+                       nf_may_be_address(word) ? zeros : values + i);  // addresses differ between runs
     }
   }
 }

@@ -29,14 +29,14 @@ uint64_t nf_digest_hash(const nf_digest* digest) {
 
 // Addresses of programs, libraries and stacks lie in this range on Linux. Read as doubles, such words are denormal,
 // below 1e-309, so they are rarely a program's numbers.
-int nf_is_address(uint64_t word) { return word >= 0x550000000000u && word <= 0x7fffffffffffu; }
+int nf_may_be_address(uint64_t word) { return word >= 0x550000000000u && word <= 0x7fffffffffffu; }
 
 void nf_digest_add_memory(nf_digest* digest, const void* data, size_t bytes) {
   const unsigned char* position = data;
   for (; bytes >= 8; position += 8, bytes -= 8) {
     uint64_t word;
     memcpy(&word, position, 8);
-    digest->hash = mix_word(digest->hash, nf_is_address(word) ? 0 : word);
+    digest->hash = mix_word(digest->hash, nf_may_be_address(word) ? 0 : word);
     digest->bytes += 8;
   }
   nf_digest_add(digest, position, bytes);

@@ -29,7 +29,7 @@ uint64_t nf_digest_hash(const nf_digest* digest);
 // addresses differ between runs.
 void nf_digest_add_memory(nf_digest* digest, const void* data, size_t bytes);
 // Returns whether a word may be an address outside of the program's heap.
-int nf_is_address(uint64_t word);
+int nf_may_be_address(uint64_t word);
 
 // Switches the recording of this thread's memory accesses on or off.
 void nf_set_access_recording(int is_on);

@@ -30,7 +30,7 @@ void ThreadPool::parallel_for(std::size_t count, const std::function<void(std::s
   has_work_ = true;
   ++round_;
   round_.notify_all();
-  run_shares(0);
+  run_shares_starting_at(0);
   // Workers that wake after this find no work; those that already run are waited for.
   has_work_ = false;
   for (int active = num_active_workers_; active > 0; active = num_active_workers_) num_active_workers_.wait(active);
@@ -41,15 +41,15 @@ void ThreadPool::run_worker(std::size_t thread) {
     round_.wait(last_round);
     last_round = round_;
     ++num_active_workers_;
-    if (has_work_) run_shares(thread);
+    if (has_work_) run_shares_starting_at(thread);
     if (--num_active_workers_ == 0) num_active_workers_.notify_one();
   }
 }
 
-void ThreadPool::run_shares(std::size_t thread) {
+void ThreadPool::run_shares_starting_at(std::size_t first_share) {
   const auto threads = static_cast<std::size_t>(size());
   for (std::size_t t = 0; t < threads; ++t) {
-    Share& share = shares_[(thread + t) % threads];
+    Share& share = shares_[(first_share + t) % threads];
     for (std::size_t next; (next = share.next++) < share.end;) (*work_)(next);
   }
 }

@@ -33,7 +33,7 @@ class ThreadPool {
   };
 
   void run_worker(std::size_t thread);
-  void run_shares(std::size_t thread);
+  void run_shares_starting_at(std::size_t first_share);
 
   std::vector<Share> shares_;
   const std::function<void(std::size_t)>* work_ = nullptr;

@@ -94,7 +94,7 @@ void CacheArray::clear() {
   if (cow_sets_) cow_sets_->clear(way_groups_);
 }
 
-void CacheArray::copy_variant(const CacheArray& other, int variant) {
+void CacheArray::copy_variant_from(const CacheArray& other, int variant) {
   const WayGroup never_used{};
   for (std::uint32_t set = 0; set < num_sets_; ++set) {
     const WayGroup* const source = other.cow_sets_ ? other.cow_sets_->copy_of(variant, set) : other.common_set(set);

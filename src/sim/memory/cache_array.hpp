@@ -202,7 +202,7 @@ class CacheArray {
   bool keeps_state_in_sets() const { return replacement_->keeps_state_in_sets(); }
   // Copies the contents that another cache of the same geometry has under one variant. This cache must be empty and
   // simulate a single variant.
-  void copy_variant(const CacheArray& other, int variant);
+  void copy_variant_from(const CacheArray& other, int variant);
   std::size_t host_bytes() const { return sizeof(WayGroup) * num_sets_ * groups_per_set_; }
   // Prefetches the set of an address into the caches of the machine that runs the simulator. Must be inlined: GCC
   // removes calls of this function, since it has no visible effect.

@@ -41,8 +41,8 @@ struct CacheContents {
   }
   // Copies the contents and counts that other caches of the same machine have under one variant. These caches must be
   // empty and simulate a single variant.
-  void copy_variant(const CacheContents& other, int variant) {
-    tree.copy_variant(other.tree, variant);
+  void copy_variant_from(const CacheContents& other, int variant) {
+    tree.copy_variant_from(other.tree, variant);
     counters.common() = other.counters.sum_of_variant(variant);
   }
 

@@ -37,14 +37,14 @@ void CacheCounters::reset() {
     if (block) *block = {};
 }
 
-void CacheCounters::begin_run(int leader, VariantMask members) {
+void CacheCounters::begin_group_run(int leader, VariantMask members) {
   counted_group_ = predicted_group_[static_cast<std::size_t>(leader)] & members;
   acting_ = &of_group(counted_group_);
   if (!has_one_member(members)) std::memcpy(&before_run_, acting_, acting_->all_counts(num_levels_).size_bytes());
 }
 
 // If the run ends with another group than the predicted one, moves the counts of the run to that group's own counters.
-void CacheCounters::end_run(int leader, VariantMask members) {
+void CacheCounters::end_group_run(int leader, VariantMask members) {
   if (members == counted_group_) return;
   const auto now = acting_->all_counts(num_levels_), before = before_run_.all_counts(num_levels_),
              actual = of_group(members).all_counts(num_levels_);

@@ -78,8 +78,8 @@ class CacheCounters {
   void reset();
 
   // ---- for Variants. Between actions, the acting group is all variants.
-  void begin_run(int leader, VariantMask members);
-  void end_run(int leader, VariantMask members);
+  void begin_group_run(int leader, VariantMask members);
+  void end_group_run(int leader, VariantMask members);
   void end_action() { acting_ = common_; }
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t max_sharers = 16;             // a line has one sharer bit per cache of the next inner level
 constexpr Count max_lookups_without_directory = 4;  // up to this many tag lookups cost no more than a directory
-constexpr VariantMask single_variant = 1;           // all variants of a tree that copy_variant() fills
+constexpr VariantMask single_variant = 1;           // all variants of a tree that copy_variant_from() fills
 
 [[noreturn]] void throw_invalid_level(std::size_t level, const std::string& why) {
   throw std::invalid_argument("cache[" + std::to_string(level) + "] " + why);
@@ -131,11 +131,11 @@ bool CacheTree::keeps_state_in_sets() const {
   return std::ranges::all_of(cache_nodes_, [](const auto& node) { return node->array.keeps_state_in_sets(); });
 }
 
-void CacheTree::copy_variant(const CacheTree& other, int variant) {
+void CacheTree::copy_variant_from(const CacheTree& other, int variant) {
   for (std::size_t i = 0; i < cache_nodes_.size(); ++i) {
     auto &node = *cache_nodes_[i], &source = *other.cache_nodes_[i];
     if (source.is_used) {
-      node.array.copy_variant(source.array, variant);
+      node.array.copy_variant_from(source.array, variant);
       mark_used(node);
     }
     source.displaced_lines.for_each_victim([&](std::uint64_t granule, Variants::Mask group) {

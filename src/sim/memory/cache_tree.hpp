@@ -49,11 +49,12 @@ class CacheTree {
   }
 
   void invalidate_all();
-  // Returns whether all replacement state is in the sets, so that copy_variant() can copy the state of one variant.
+  // Returns whether all replacement state is in the sets, so that copy_variant_from() can copy the state of one
+  // variant.
   bool keeps_state_in_sets() const;
   // Copies the state that another CacheTree of the same machine has under one variant. This tree must be empty and
   // simulate a single variant.
-  void copy_variant(const CacheTree& other, int variant);
+  void copy_variant_from(const CacheTree& other, int variant);
 
  private:
   using Caches = std::array<CacheNode*, max_cache_levels>;  // the caches of one core, innermost first

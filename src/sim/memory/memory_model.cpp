@@ -85,12 +85,12 @@ MemoryModel::~MemoryModel() = default;
 
 MemoryModel::MemoryModel(const Machine& machine, MemoryModel& group, int variant)
     : MemoryModel(machine, group.take_timings(variant), false) {
-  caches_->contents.copy_variant(group.caches_->contents, variant);
+  caches_->contents.copy_variant_from(group.caches_->contents, variant);
   translation_->copy_from(*group.translation_);
   *tlb_counts_ = *group.tlb_counts_;
   for (std::size_t core = 0; core < contexts_.size(); ++core) {
     contexts_[core].in_flight = group.contexts_[core].in_flight;
-    if (!prefetchers_.empty()) prefetchers_[core].copy_variant(group.prefetchers_[core], variant);
+    if (!prefetchers_.empty()) prefetchers_[core].copy_variant_from(group.prefetchers_[core], variant);
   }
 }
 

@@ -29,7 +29,9 @@ class StreamPrefetcher {
   bool advances_on_use() const { return fetches_all_at_start_; }
   int target_level() const { return target_level_; }
   // Copies the streams that another prefetcher of the same machine has under one variant.
-  void copy_variant(const StreamPrefetcher& other, int variant) { streams_.copy_variant(other.streams_, variant); }
+  void copy_variant_from(const StreamPrefetcher& other, int variant) {
+    streams_.copy_variant_from(other.streams_, variant);
+  }
   bool is_common_to_all_variants() const { return streams_.locate_common(0).set != nullptr; }
 
  private:

@@ -18,19 +18,19 @@ void copy_set(const WayGroup* from, std::uint32_t way_groups, WayGroup* to) {
 
 }  // namespace
 
-void Variants::begin_run(int leader, const EquivalenceClasses& classes, Mask pending) {
+void Variants::begin_group_run(int leader, const EquivalenceClasses& classes, Mask pending) {
   const Mask members = classes[static_cast<std::size_t>(leader)] & pending;
   current_run_.begin_group(leader, members, true);
-  counters_.begin_run(leader, members);
+  counters_.begin_group_run(leader, members);
 }
 
 // Ends the run of a group: stores its leader for each member.
-void Variants::end_run(GroupLeaders& leaders) {
+void Variants::end_group_run(GroupLeaders& leaders) {
   const Mask group = current_run_.members();
   for (unsigned remaining = group; remaining != 0; remaining &= remaining - 1)
     leaders.leader_by_variant[static_cast<std::size_t>(std::countr_zero(remaining))] =
         static_cast<std::uint8_t>(current_run_.leader());
-  counters_.end_run(current_run_.leader(), group);
+  counters_.end_group_run(current_run_.leader(), group);
 }
 
 void Variants::end_action() {

@@ -141,9 +141,9 @@ class Variants {
       return leaders;
     }
     for (Mask pending = all_variants_; pending != 0; pending &= static_cast<Mask>(~current_run_.members())) {
-      begin_run(std::countr_zero(pending), classes, pending);
+      begin_group_run(std::countr_zero(pending), classes, pending);
       action(current_run_.leader());
-      end_run(leaders);
+      end_group_run(leaders);
     }
     end_action();
     return leaders;
@@ -166,8 +166,8 @@ class Variants {
   }
 
  private:
-  void begin_run(int leader, const EquivalenceClasses& classes, Mask pending);
-  void end_run(GroupLeaders& leaders);
+  void begin_group_run(int leader, const EquivalenceClasses& classes, Mask pending);
+  void end_group_run(GroupLeaders& leaders);
   void end_action();
 
   int num_variants_;

@@ -31,7 +31,7 @@ struct ResumeProgram {
   void await_resume() const {}
 };
 
-Task<> run_to_completion(AsyncProgressTask& task, Task<> work) {
+Task<> run_collective_to_completion(AsyncProgressTask& task, Task<> work) {
   try {
     co_await work;
   } catch (...) {
@@ -45,7 +45,7 @@ Task<> run_to_completion(AsyncProgressTask& task, Task<> work) {
 
 Task<> Endpoint::begin_collective(AsyncProgressTask& work) {
   if (!queued_calls_.empty()) co_await flush_calls();
-  work.work = run_to_completion(work, std::move(work.work));
+  work.work = run_collective_to_completion(work, std::move(work.work));
   work.suspended_collective = work.work.handle();
   async_tasks_.push_back(&work);
   co_await resume_tasks();

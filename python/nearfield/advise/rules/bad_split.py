@@ -34,7 +34,7 @@ def find_bad_splits(run: ObservedRun) -> Iterator[Note]:
     cost_model.costs.in_place = None  # these ranks send messages, and do not access each other's memory in place
     for grid in derive_grids(run):
         try:
-            program_plan, best_plan = _program_and_best_plan(run, grid, cost_model)
+            program_plan, best_plan = _program_plan_and_best_plan(run, grid, cost_model)
         except UsageError:
             continue  # too few cells for the number of ranks
         if program_plan.time_ns < MIN_TIME_RATIO * best_plan.time_ns:
@@ -61,7 +61,7 @@ def find_bad_splits(run: ObservedRun) -> Iterator[Note]:
         )  # fmt: skip
 
 
-def _program_and_best_plan(run: ObservedRun, grid: Grid, cost_model: CostModel) -> tuple[Plan, Plan]:
+def _program_plan_and_best_plan(run: ObservedRun, grid: Grid, cost_model: CostModel) -> tuple[Plan, Plan]:
     """Returns the plan of the program's own decomposition, and the best plan."""
 
     def find_best_plan(dims: tuple[int, ...] | None) -> Plan:

@@ -328,7 +328,7 @@ def print_rules(rules: Rules) -> None:
         console.print(f"[yellow]{busy}: tune again when it is quiet[/yellow]")
     for undecided in rules.undecided:
         console.print(f"[yellow]{escape(str(undecided))}[/yellow]")
-    for rule in filter(lambda rule: rule.is_tuned, rules.rule):
+    for rule in filter(lambda rule: rule.is_tuned_for_messages, rules.rule):
         if moved := rule.changed_latency_note():
             console.print(f"[yellow]{rule.distance}: {moved}[/yellow]")
         if not rule.parameters:

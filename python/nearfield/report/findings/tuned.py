@@ -19,7 +19,7 @@ TOP_WEIGHT = 100  # weight that ranks a gain for unmodified programs above all o
 def find_tuned_gains(rules: Rules, apply_command: str) -> list[Finding]:
     """Returns a finding for each rule, for collectives, and for each undecided core distance. `apply_command` is the
     command line that runs programs with these rules."""
-    tuned_rules = [rule for rule in rules.rule if rule.is_tuned]
+    tuned_rules = [rule for rule in rules.rule if rule.is_tuned_for_messages]
     found = [
         _gain_finding(rules, rule, rule.gain, apply_command) if rule.gain else _baseline_finding(rules, rule)
         for rule in tuned_rules

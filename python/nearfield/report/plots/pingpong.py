@@ -103,7 +103,7 @@ def _gain_chart(profile: Profile) -> Chart:
         for call, (metric, side) in METRIC_AND_SIDE_BY_CALL.items():
             traces = []
             for state in ("modified", "exclusive"):
-                points = state_gain_curve(profile, place, metric, side, state)
+                points = cached_buffer_gain_curve(profile, place, metric, side, state)
                 traces += line_traces(state, points, STYLE_BY_STATE[state])
             if traces:
                 figure = plot_by_size(traces, make_share_axis(traces, "time saved"), "message size", profile, place)
@@ -117,17 +117,19 @@ def _gain_chart(profile: Profile) -> Chart:
     )
 
 
-def state_gain_curve(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
+def cached_buffer_gain_curve(profile: Profile, place: Place, metric: str, side: str | None, state: str) -> Curve:
     """Returns size -> fraction of time saved by cached buffers, for sizes measured in both states. A point is stable
     only if both times are, and findings may use it only if both may be used."""
     cached, memory = (
         curve(profile.records, "pingpong", metric, place=place, side=side, state=s, only_reliable=False)
         for s in (state, "invalid")
     )
-    return {size: _state_gain_point(r, cached[size], memory[size]) for size, r in ratios(cached, memory).items()}
+    return {
+        size: _cached_buffer_gain_point(r, cached[size], memory[size]) for size, r in ratios(cached, memory).items()
+    }
 
 
-def _state_gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
+def _cached_buffer_gain_point(ratio: Estimate, cached: Point, memory: Point) -> Point:
     source_point = next((p for p in (cached, memory) if not p.is_reliable), cached)
     return Point(
         1 - ratio.value, 1 - ratio.high, 1 - ratio.low, min(cached.n, memory.n),

@@ -163,7 +163,7 @@ class RegionFinder:
                 check_directives_before(self.unit, previous_ends[number], statement, any_directive=not is_first)
                 role = self._hoisted_declaration(statement, block, reader) or reader.read_item(statement, next_offset)
             except NotMovable as barrier:
-                yield ClassifiedStatement(barrier, self._with_refusal(inner, statement, barrier), symbols)
+                yield ClassifiedStatement(barrier, self._add_barrier_reason(inner, statement, barrier), symbols)
                 reader = self._new_statement_reader()
                 continue
             if not inner.regions and statement.kind not in LOOP_KINDS:
@@ -224,7 +224,7 @@ class RegionFinder:
             return None
         return HoistedDeclaration((statement.offset, self.unit.statement_end(statement)))
 
-    def _with_refusal(self, inner: FoundRegions, statement: SyntaxNode, barrier: NotMovable) -> FoundRegions:
+    def _add_barrier_reason(self, inner: FoundRegions, statement: SyntaxNode, barrier: NotMovable) -> FoundRegions:
         """Returns the regions inside a barrier. If the barrier sends or receives, and neither a region nor a reason is
         known of the blocks inside it, adds the reason why it is a barrier."""
         if inner.regions or inner.missed or not self._has_message_call(statement):

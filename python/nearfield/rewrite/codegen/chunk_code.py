@@ -65,12 +65,12 @@ class ChunkCode:
         )
 
     @property
-    def send_arguments(self) -> str:
+    def send_side_arguments(self) -> str:
         """Returns the arguments for the send side of the current chunk's message."""
         return self.side_arguments("sendbuf", self.count_name, "sendtype", "dest", "sendtag")
 
     @property
-    def receive_arguments(self) -> str:
+    def receive_side_arguments(self) -> str:
         """Returns the arguments for the receive side of the current chunk's message."""
         return self.side_arguments("recvbuf", self.count_name, "recvtype", "source", "recvtag")
 
@@ -80,15 +80,15 @@ class ChunkCode:
         if begins and completes:
             blanks = " " * len("MPI_Sendrecv(")
             return [
-                f"MPI_Sendrecv({self.send_arguments},",
-                f"{blanks}{self.receive_arguments},",
+                f"MPI_Sendrecv({self.send_side_arguments},",
+                f"{blanks}{self.receive_side_arguments},",
                 f"{blanks}{comm}, MPI_STATUS_IGNORE);",
             ]
         if begins:
             blanks = " " * len("MPI_Irecv(")
             return [
-                f"MPI_Irecv({self.receive_arguments},", f"{blanks}{comm}, {self.request_address(0)});",
-                f"MPI_Isend({self.send_arguments},", f"{blanks}{comm}, {self.request_address(1)});",
+                f"MPI_Irecv({self.receive_side_arguments},", f"{blanks}{comm}, {self.request_address(0)});",
+                f"MPI_Isend({self.send_side_arguments},", f"{blanks}{comm}, {self.request_address(1)});",
             ]  # fmt: skip
         return [f"MPI_Waitall(2, {self.request_address(0)}, MPI_STATUSES_IGNORE);"]
 

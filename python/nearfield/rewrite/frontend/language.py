@@ -38,7 +38,7 @@ _HARMLESS_ATTRIBUTES = frozenset({
     "nodiscard", "noinline", "nonnull", "noreturn", "nothrow", "optimize", "pure", "unused",
     "warn_unused_result",
 })  # fmt: skip
-_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\)|\[\[([^\]]*)\]\]")
+_ATTRIBUTE_SPECIFIER = re.compile(r"__attribute__\s*\(\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)\)|\[\[([^\]]*)\]\]")
 # OpenMP clauses with which a loop may be executed in several parts, and those with which it may at least be moved.
 _SPLITTABLE_LOOP_CLAUSES = frozenset(
     {"parallel", "for", "simd", "schedule", "num_threads", "shared", "private", "default", "safelen", "simdlen"}
@@ -160,7 +160,7 @@ def attributes_refusal_reason(node: SyntaxNode) -> str:
     extent = node.cursor.extent
     text = node.unit.text[extent.start.offset : extent.end.offset].split("{")[0] if not node.unit.is_foreign else ""
     attribute_names = [
-        name for match in _ATTRIBUTE.finditer(text) for name in _attribute_names(match[1] or match[2] or "")
+        name for match in _ATTRIBUTE_SPECIFIER.finditer(text) for name in _attribute_names(match[1] or match[2] or "")
     ]
     if len(attribute_names) >= len(attributes) and all(name in _HARMLESS_ATTRIBUTES for name in attribute_names):
         return ""

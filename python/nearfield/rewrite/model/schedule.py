@@ -239,7 +239,7 @@ class DependencePartition:
                 (begin_steps if call.begins_messages else complete_steps).append(CallStep(number))
         return begin_steps, completion_steps + complete_steps
 
-    def exchange_rounds(self) -> list[list[int]]:
+    def group_calls_by_round(self) -> list[list[int]]:
         """Returns the MPI calls in rounds: between two rounds there are loops, and no message is in flight."""
         rounds: list[list[int]] = [[]]
         num_in_flight = 0

@@ -16,7 +16,7 @@ constexpr int max_load_nodes = 48;
 constexpr Ps check_interval = 1e6;
 constexpr int min_round_trips_under_load = 7;  // since contention differs between round trips
 
-struct LoadCase {
+struct BackgroundLoadCase {
   std::uint64_t bytes, load_bytes;
   int sender, receiver, ranks, num_round_trips;
 };
@@ -30,17 +30,17 @@ struct SharedState {
 // Thrown when the pair has finished its round trips, to end the run.
 struct PairHasFinished {};
 
-int num_load_ranks(const LoadCase& c) { return c.ranks - 2; }
+int num_load_ranks(const BackgroundLoadCase& c) { return c.ranks - 2; }
 
 // Returns the rank of load generator number `index`; load generators are all ranks but the pair.
-int rank_of_load(const LoadCase& c, int index) {
+int rank_of_load(const BackgroundLoadCase& c, int index) {
   const int lower_rank = std::min(c.sender, c.receiver), higher_rank = std::max(c.sender, c.receiver);
   if (index >= lower_rank) ++index;
   return index >= higher_rank ? index + 1 : index;
 }
 
 // The program of a load generator: exchanges messages pairwise with all other load generators, endlessly.
-Task<> generate_load(Rank& rank, LoadCase c, int index, SharedState& shared) {
+Task<> generate_load(Rank& rank, BackgroundLoadCase c, int index, SharedState& shared) {
   if (c.load_bytes == 0) co_return;
   const int n = num_load_ranks(c);
   const Address out = rank.allocate(c.load_bytes * static_cast<std::uint64_t>(n));
@@ -59,7 +59,7 @@ Task<> generate_load(Rank& rank, LoadCase c, int index, SharedState& shared) {
 
 // The program of the rank that is timed: waits until every load generator has begun, measures, and ends the run. The
 // result is the mean of the round trips without the first one, since contention differs between round trips.
-Task<> ping(Rank& rank, LoadCase c, SharedState& shared) {
+Task<> ping(Rank& rank, BackgroundLoadCase c, SharedState& shared) {
   const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
   while (c.load_bytes > 0 && shared.num_exchanges < num_load_ranks(c)) {
     rank.compute(check_interval);
@@ -75,7 +75,7 @@ Task<> ping(Rank& rank, LoadCase c, SharedState& shared) {
   throw PairHasFinished{};
 }
 
-Task<> pong(Rank& rank, LoadCase c) {
+Task<> pong(Rank& rank, BackgroundLoadCase c) {
   const Buffer out(rank.allocate(c.bytes), c.bytes), in(rank.allocate(c.bytes), c.bytes);
   for (;;) {
     co_await rank.wait(rank.receive(c.sender, in, tag_message));
@@ -101,12 +101,12 @@ std::vector<Result> simulate_load(const SimulationJob& job) {
   else
     options.ranks_per_node = machine.cores;
   Cluster cluster(machine, options);
-  const LoadCase c{static_cast<std::uint64_t>(size),
-                   static_cast<std::uint64_t>(load),
-                   place.between_nodes ? 0 : place.sender_core,
-                   place.peer,
-                   cluster.num_ranks(),
-                   times};
+  const BackgroundLoadCase c{static_cast<std::uint64_t>(size),
+                             static_cast<std::uint64_t>(load),
+                             place.between_nodes ? 0 : place.sender_core,
+                             place.peer,
+                             cluster.num_ranks(),
+                             times};
   SharedState shared;
   std::vector<Program> programs(static_cast<std::size_t>(c.ranks));
   for (int i = 0; i < num_load_ranks(c); ++i)

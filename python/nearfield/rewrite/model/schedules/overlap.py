@@ -13,7 +13,7 @@ def overlap_rounds(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     """Yields an order that overlaps several rounds of messages with loops in between. Each round begins as soon as its
     data is produced, and is in flight during the remaining loops before the round or, if there are none, those after
     it."""
-    rounds = partition.exchange_rounds()
+    rounds = partition.group_calls_by_round()
     next_calls = [*(one[0] for one in rounds[1:]), len(partition.model.region.items)]
     steps: list[Step] = []
     remaining = partition.all_iterations
@@ -43,7 +43,7 @@ def find_orders(partition: DependencePartition) -> Iterator[ExecutionOrder]:
     completion, the rest. If later messages depend on earlier ones, only the later ones overlap."""
     if has_no_iterations(partition.independent):
         return
-    if len(partition.exchange_rounds()) > 1:
+    if len(partition.group_calls_by_round()) > 1:
         yield from overlap_rounds(partition)
     description = "messages begin, then all that does not need them, then they complete, then the rest"
     for num_calls in range(len(partition.call_numbers), 0, -1):
