@@ -45,8 +45,8 @@ def _select_points(rules: Rules, is_selected: Callable[[str], bool]) -> list[tup
 
 def _select_collective_gains(rules: Rules, operation: str) -> list[tuple[str, StoredGain]]:
     """Returns (description, gain) for each measured length of a collective. The gains are those of tuned message
-    parameters, and those of the algorithms that `tune --collectives` selected among nearfield's algorithms and `tune
-    --native` among the MPI's."""
+    parameters, and those of the algorithms that `tune --collectives` selected among nearfield's or, with `--native`,
+    among the MPI's."""
     gains = [(_describe_point(distance, point), point.gain)
              for distance, point in _select_points(rules, lambda pattern: pattern == operation)]  # fmt: skip
     for rule in rules.rule:
