@@ -103,13 +103,14 @@ def test_selected_algorithms_have_the_right_results(installation: Installation, 
 
 
 @pytest.mark.families
-@pytest.mark.parametrize(("ranks", "calls"), [(3, 300), (5, 300), (7, 200), (18, 150)])
+@pytest.mark.parametrize(("ranks", "seed", "calls"), [(3, 3, 300), (5, 5, 300), (7, 7, 200), (18, 20, 150)])
 def test_recursive_doubling_has_the_right_results(
-    installation: Installation, programs: Path, ranks: int, calls: int
+    installation: Installation, programs: Path, ranks: int, seed: int, calls: int
 ) -> None:
     """If recursive doubling is selected for all operations that have it, or by default on many ranks, are all results
     right for numbers of ranks that are no powers of two?"""
-    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), ranks, calls]
+    # With seeds 18 and 19, Intel MPI's own MPI_Allgather of a datatype with gaps, in place, is wrong on 18 ranks.
+    command: list[object] = [mpi_program.built(installation, "collectives_random.cpp", programs), seed, calls]
     env = environment(installation)
     if ranks < 16:
         operations = [name for name in collectives.OPERATIONS if collectives.is_algorithm_of(name, "doubling")]
