@@ -3,6 +3,7 @@ machine, with several NIC policies and memory slowdowns. Worker processes receiv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -28,6 +29,9 @@ _MAX_NODES_UNDER_LOAD = 48  # src/sim/run/scenarios/load.cpp
 # The simulation of a cache line of a collective takes as long as that of this number of bytes of a pair scenario.
 _BYTES_PER_COLLECTIVE_LINE = 8
 _ACCESSES_PER_APPLICATION_LINE = 150  # simulated line accesses per cache line of a rank's data
+# Collectives inside a node: the calls that are simulated, for two models of fetches, and the simulation of a wait for
+# another rank, in units of that of a line.
+_CALLS_PER_NODE_COLLECTIVE, _WORK_PER_WAIT = 2 * 3, 3
 
 # Identifies the configuration of records: scenario, distance, and parameters including policy and memory slowdown.
 ConfigKey = tuple[str, str | None, frozenset[tuple[str, int | float | str]]]
@@ -89,6 +93,11 @@ class SimulationCase:
         return str(self.value_by_parameter["operation"]) if self.scenario in OPERATION_SCENARIOS else self.scenario
 
     def __str__(self) -> str:
+        if self.scenario == "node-collective":
+            values = self.value_by_parameter
+            return (
+                f"{values['operation']} of {values['size_bytes']} B by {values['algorithm']}, {values['ranks']} ranks"
+            )
         if self.scenario in OPERATION_SCENARIOS:
             where = "".join(f", {key} {value}" for key, value in self.swept_values)
             values = self.value_by_parameter
@@ -161,6 +170,8 @@ class SimulationCase:
         policies = max(1, len(self.axes.policies))
         if self.scenario in OPERATION_SCENARIOS:
             return self._estimate_operation_work() * policies
+        if self.scenario == "node-collective":
+            return self._estimate_node_collective_work()
         return self._estimate_moved_bytes() * policies / _BYTES_PER_COLLECTIVE_LINE
 
     def _estimate_operation_work(self) -> float:
@@ -174,6 +185,15 @@ class SimulationCase:
         else:
             lines = collectives()[operation].whole_bytes(size, ranks) / 128
         return self.repetitions * ranks * (20 + lines)
+
+    def _estimate_node_collective_work(self) -> float:
+        """Returns the work of a collective inside a node: each rank waits for others, and reads lines of theirs."""
+        values = self.value_by_parameter
+        size, ranks, algorithm = int(values["size_bytes"]), int(values["ranks"]), values["algorithm"]
+        num_awaited = {"doubling": math.log2(ranks), "grouped": 8.0}.get(str(algorithm), float(ranks))
+        reads_from_all = values["operation"] in ("allgather", "alltoall", "reduce") or algorithm == "whole"
+        num_lines = (ranks if reads_from_all and algorithm != "doubling" else 2) * size / 64
+        return _CALLS_PER_NODE_COLLECTIVE * ranks * (_WORK_PER_WAIT * num_awaited + num_lines)
 
     def _estimate_moved_bytes(self) -> float:
         """Returns an estimate of the bytes that all ranks read and write in all repetitions."""
