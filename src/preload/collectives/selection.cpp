@@ -66,9 +66,8 @@ constexpr std::string_view multi_node_defaults[] = {
 
 // The defaults for communicators with many ranks on one node, which override those for fewer ranks. They follow from
 // simulations of nodes with one and with two sockets (docs/explanation/collectives.md). A description of a node leaves
-// open how many fetches overlap. Where doubling is selected, it is faster than the MPI's messages for (nearly) all
-// values that are left open. In longer ranges that are left to the MPI, nearfield's algorithms are slower for some of
-// these values.
+// open how many fetches overlap. Where doubling is selected, it is faster than the MPI's messages whatever overlaps. In
+// longer ranges that are left to the MPI, nearfield's algorithms are slower if few fetches overlap.
 struct DefaultEntry {
   int min_ranks;
   std::string_view rule;
@@ -79,11 +78,12 @@ constexpr DefaultEntry many_ranks_defaults[] = {{16, "barrier@2=doubling"},
                                                 {17, "gather@2=mpi-4096+flat"},
                                                 {17, "reduce_scatter@2=mpi-8192+flat"},
                                                 {17, "scan@2=mpi"},
-                                                {17, "allgather@2=doubling-64+mpi-1024+flat"},
+                                                {17, "allgather@2=doubling-32+mpi-1024+flat"},
                                                 {17, "alltoall@2=doubling-256+flat"},
-                                                {33, "allgather@2=doubling-32+mpi-1024+flat"},
+                                                {33, "allreduce@2=doubling-2048+mpi-8192+slices"},
+                                                {33, "reduce@2=doubling-2048+mpi-8192+flat"},
+                                                {33, "allgather@2=doubling-16+mpi-1024+flat"},
                                                 {33, "alltoall@2=doubling-128+mpi-1023+flat"},
-                                                {65, "allgather@2=doubling-16+mpi-1024+flat"},
                                                 {65, "alltoall@2=doubling-32+mpi-1023+flat"},
                                                 {129, "allreduce@2=doubling-2048+mpi"},
                                                 {129, "reduce@2=doubling-1024+mpi"},

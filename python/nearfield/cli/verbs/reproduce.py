@@ -76,12 +76,13 @@ def command(
     """Simulate what five papers measured, on the machines that they describe, and judge each claim by the records.
 
     S0: caches and point-to-point. S1: shared memory. S2: tuning by locality. S3: strides and network load. S4: cache
-    injection. Nothing is fitted to a claim: numbers come from machines/*.toml with their sources, and numbers that no
-    source states are listed with the claims that depend on them (--json, and the page).
+    injection. Acoll is a further paper, on collectives inside a node, with a score of its own. Nothing is fitted to a
+    claim: numbers come from machines/*.toml with their sources, and numbers that no source states are listed with the
+    claims that depend on them (--json, and the page).
 
     A claim consists of statements. A number is reproduced if ours is within a quarter of the paper's. A shape is which
     curve is higher, where it is flat, or where it bends. Verdicts: 'within' (everything holds), 'shape only'
-    (shapes hold, a number does not), 'in part', 'not', 'not simulated'.
+    (shapes hold, a number does not), 'in part', 'not', 'cannot tell', 'not simulated'.
 
     The folder gets a profile for each simulated machine, which `nearfield show` and `report` read, and report.html, a
     page with all verdicts. After Ctrl-C, the same command continues where it was interrupted.
